@@ -3,7 +3,7 @@
 //! The `.proto` files beside this one are the contract; the types here are generated from them and
 //! carry their comments. The controller is the only caller, the provider the only server.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use prost::Message;
 
@@ -48,16 +48,12 @@ pub struct Method {
     pub response: &'static str,
     /// After it the caller takes the outcome as unknown.
     pub deadline: Duration,
-    /// True if [`deadline`](Self::deadline) is for each item of the request.
-    pub is_deadline_per_item: bool,
     /// The longest time until the first response of a stream, and between two.
     pub max_silence: Option<Duration>,
     /// True if it makes, changes or deletes something in the cloud.
     pub changes_cloud: bool,
     /// The class that it is limited and paused with; [`v1::CallClass::Unspecified`]: with none.
     pub class: v1::CallClass,
-    /// The field of an item of a batch that is its key.
-    pub item_key: Option<&'static str>,
     /// The field of the handshake that declares it: `Capabilities.instances`, `InstancesCapability.list`. Empty: each
     /// provider serves it.
     pub declared_by: &'static str,
@@ -68,17 +64,6 @@ pub struct Method {
 }
 
 impl Method {
-    /// The deadline of a call about so many items.
-    pub fn deadline_of(&self, items: usize) -> Duration {
-        let times = if self.is_deadline_per_item {
-            items.max(1)
-        } else {
-            1
-        };
-        self.deadline
-            .saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
-    }
-
     /// Returns whether a provider that declares the service may leave it out.
     pub fn is_optional(&self) -> bool {
         !self.declared_by.is_empty() && !self.declared_by.starts_with("Capabilities.")
@@ -108,57 +93,6 @@ pub trait MethodRequest: Message + Default + Send + 'static {
     fn context_mut(&mut self) -> Option<&mut Option<v1::CallContext>>;
 }
 
-/// The request of a batch: the answer has one [`ItemResult`] for each of its items, in any order.
-pub trait BatchRequest: MethodRequest {
-    /// One object that it is about.
-    type Item: Message + Default + Clone + Send + Sync + 'static;
-
-    /// The answer about one item.
-    type ItemResult: ItemResult;
-
-    /// The objects that it is about.
-    fn items(&self) -> &[Self::Item];
-
-    /// The objects that it is about.
-    fn items_mut(&mut self) -> &mut Vec<Self::Item>;
-
-    /// The key of an item, which its result repeats.
-    fn key(item: &Self::Item) -> &str;
-
-    /// The results of a response.
-    fn results(response: Self::Response) -> Vec<Self::ItemResult>;
-
-    /// A response of these results.
-    fn response(results: Vec<Self::ItemResult>) -> Self::Response;
-}
-
-/// The answer about one item of a batch.
-pub trait ItemResult: Message + Default + Clone + Send + 'static {
-    /// The thing found, or why there is none.
-    type Outcome: Clone + fmt::Debug + Send + 'static;
-
-    /// The answer about the item with this key.
-    fn new(key: String, outcome: Self::Outcome) -> Self;
-
-    /// An error of the item with this key.
-    fn failed(key: String, error: RpcStatus) -> Self;
-
-    /// The key of its item.
-    fn key(&self) -> &str;
-
-    /// The key of its item.
-    fn key_mut(&mut self) -> &mut String;
-
-    /// The outcome; `None` is unknown.
-    fn outcome_mut(&mut self) -> &mut Option<Self::Outcome>;
-
-    /// The error, if that is its outcome.
-    fn error(&self) -> Option<&RpcStatus>;
-
-    /// Its field `effects`, if it has one.
-    fn effects_mut(&mut self) -> Option<&mut Option<v1::KubernetesEffects>>;
-}
-
 /// A message of a streamed list.
 pub trait ListPage: Message + Default + Send + 'static {
     /// An entry of the list.
@@ -174,16 +108,33 @@ pub trait ListPage: Message + Default + Send + 'static {
 /// The methods of the contract, and which messages are theirs.
 mod methods {
     #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
-    use super::{
-        BatchRequest, Duration, ItemResult, ListPage, Method, MethodRequest, RpcStatus, Streams, v1,
-    };
+    use super::{Duration, ListPage, Method, MethodRequest, Streams, v1};
     include!(concat!(env!("OUT_DIR"), "/methods.rs"));
 }
 
 /// The methods of the contract, those of one service together, in the order of its files.
 pub const METHODS: &[Method] = methods::METHODS;
 
-/// One `google.rpc.Status`, the error of a single item in a batch.
+impl v1::InstanceResult {
+    /// The answer about the Node of this name.
+    pub fn new(key: String, outcome: v1::instance_result::Outcome) -> Self {
+        Self {
+            key,
+            outcome: Some(outcome),
+            effects: None,
+        }
+    }
+
+    /// The error, if that is its outcome.
+    pub const fn error(&self) -> Option<&RpcStatus> {
+        match &self.outcome {
+            Some(v1::instance_result::Outcome::Error(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// One `google.rpc.Status`, the error of a single Node in a batch.
 pub use tonic_types::Status as RpcStatus;
 
 /// The gRPC code that goes with a reason: its option `grpc_code`.

@@ -23,8 +23,6 @@ pub enum Capability {
     LoadBalancersPlan,
     /// `Capabilities.node_sets`.
     NodeSets,
-    /// `NodeSetsCapability.deltas`.
-    NodeSetsDeltas,
     /// `Capabilities.routes`.
     Routes,
     /// `Capabilities.volumes`.
@@ -43,10 +41,7 @@ impl Capability {
     pub const fn includes(self, other: Self) -> bool {
         let of_load_balancers = matches!(other, Self::LoadBalancersList | Self::LoadBalancersPlan);
         self as u8 == other as u8
-            || matches!(
-                (self, other),
-                (Self::Instances, Self::InstancesList) | (Self::NodeSets, Self::NodeSetsDeltas)
-            )
+            || matches!((self, other), (Self::Instances, Self::InstancesList))
             || matches!(self, Self::LoadBalancers) && of_load_balancers
     }
 
@@ -60,7 +55,6 @@ impl Capability {
             Self::LoadBalancersList => "LoadBalancersCapability.list",
             Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
             Self::NodeSets => "Capabilities.node_sets",
-            Self::NodeSetsDeltas => "NodeSetsCapability.deltas",
             Self::Routes => "Capabilities.routes",
             Self::Volumes => "Capabilities.volumes",
         }
@@ -71,7 +65,6 @@ impl Capability {
         let declared = handshake.capabilities.clone().unwrap_or_default();
         match self {
             Self::Core => true,
-            Self::NodeSetsDeltas => declared.node_sets.is_some_and(|one| one.deltas),
             _ => {
                 let is_of = |method: &&Method| method.declared_by == self.declared_by();
                 let method = METHODS.iter().find(is_of);

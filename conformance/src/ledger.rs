@@ -2,13 +2,10 @@
 
 use std::{any::Any, collections::BTreeSet};
 
-use outrigger_api::{
-    ItemResult,
-    v1::{
-        CreateRouteResponse, DeleteLoadBalancerResponse, DeleteRouteResponse,
-        EnsureLoadBalancerResponse, GetLoadBalancerResponse, KubernetesEffects, LoadBalancerAnswer,
-        LoadBalancerResult, load_balancer_result::Outcome,
-    },
+use outrigger_api::v1::{
+    CreateRouteResponse, DeleteLoadBalancerResponse, DeleteRouteResponse,
+    EnsureLoadBalancerResponse, GetLoadBalancerResponse, InstanceResult, KubernetesEffects,
+    LoadBalancerAnswer, UpdateLoadBalancerNodesResponse,
 };
 use parking_lot::Mutex;
 
@@ -95,13 +92,12 @@ impl Ledger {
     }
 
     /// Keeps the parts of a result of a batch that are judged later.
-    pub(crate) fn see_result<R: ItemResult>(&self, rpc: &'static str, result: &mut R) {
+    pub(crate) fn see_result(&self, rpc: &'static str, result: &InstanceResult) {
         if let Some(status) = result.error() {
             self.record(CallError::of_item(rpc, status));
         }
-        let effects = result.effects_mut().and_then(|effects| effects.clone());
+        let effects = result.effects.clone();
         self.observations.lock().node_effects.extend(effects);
-        self.see(rpc, result);
     }
 
     /// Keeps the parts of an answer that are judged later.
@@ -117,10 +113,8 @@ impl Ledger {
             observations.node_effects.extend(one.effects.clone());
         } else if let Some(one) = answer.downcast_ref::<DeleteRouteResponse>() {
             observations.node_effects.extend(one.effects.clone());
-        } else if let Some(one) = answer.downcast_ref::<LoadBalancerResult>()
-            && let Some(Outcome::Found(answer)) = &one.outcome
-        {
-            observations.answered(rpc, Some(answer));
+        } else if let Some(one) = answer.downcast_ref::<UpdateLoadBalancerNodesResponse>() {
+            observations.answered(rpc, one.answer.as_ref());
         }
         observations.answers.truncate(MOST);
         observations.node_effects.truncate(MOST);

@@ -21,7 +21,7 @@ use crate::{
     case::Case,
     cases,
     run::{self, Settings},
-    subject::{Subject, batch_size},
+    subject::{Subject, batch_size, upload},
     verdict::{Failure, Stop},
 };
 
@@ -226,7 +226,7 @@ async fn once(subject: &Subject, load: Load, latencies: &mut Latencies) -> Resul
         look_up(subject, load, latencies).await;
     }
     if subject.declares(Capability::NodeSets) {
-        let upload = subject.snapshot("stress", &nodes(load.nodes));
+        let upload = upload(&subject.client.context(), "stress", &[&nodes(load.nodes)]);
         let sync = subject.client.sync_node_set(stream::iter(upload));
         latencies.add(timed(SyncNodeSetRequest::METHOD, sync).await);
     }

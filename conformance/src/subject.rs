@@ -28,7 +28,7 @@ pub(crate) use load_balancers::{
     NAMESPACE, Unended, answered_or_lost, expect_one_of, is_passing, repeated, uid_of,
 };
 pub use load_balancers::{describe, name_of, port};
-pub(crate) use nodes::commit;
+pub(crate) use nodes::{inline, named, upload};
 pub(crate) use process::RUNS_ON;
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 

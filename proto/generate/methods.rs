@@ -1,6 +1,6 @@
-//! The table of methods, and for each batch what its items and results need, from the options of the contract.
+//! The table of methods, and what requests and lists need, from the options of the contract.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::fmt::Write;
 
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
@@ -11,7 +11,7 @@ const PACKAGE: &str = "cloudprovider.v1";
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// `METHODS`, and the traits of requests, results and lists.
+/// `METHODS`, and the traits of requests and lists.
 pub(crate) fn source(pool: &DescriptorPool) -> Result<String> {
     let rules = pool
         .get_extension_by_name("cloudprovider.v1.rules")
@@ -24,20 +24,13 @@ pub(crate) fn source(pool: &DescriptorPool) -> Result<String> {
         .collect();
     let mut table = String::from("pub const METHODS: &[Method] = &[\n");
     let mut traits = String::new();
-    let mut results = BTreeSet::new();
     for (place, method) in methods.iter().enumerate() {
         let options = method.options();
         let value = options.get_extension(&rules);
         let rules = value.as_message().ok_or("rules is a message")?;
         row(&mut table, method, rules)?;
         request(&mut traits, method, place);
-        let key = text(rules, "item_key")?;
-        if !key.is_empty() {
-            let result = batch(&mut traits, method, &key)?;
-            if results.insert(result.full_name().to_owned()) {
-                item_result(&mut traits, &result)?;
-            }
-        } else if method.is_server_streaming() {
+        if method.is_server_streaming() {
             list(&mut traits, method)?;
         }
     }
@@ -80,8 +73,6 @@ fn row(table: &mut String, method: &MethodDescriptor, rules: &DynamicMessage) ->
     let deadline = seconds(rules, "deadline")?.ok_or_else(|| format!("{name} has no deadline"))?;
     let silence = seconds(rules, "max_silence")?;
     let silence = silence.map(|seconds| format!("Duration::from_secs({seconds})"));
-    let key = text(rules, "item_key")?;
-    let key = (!key.is_empty()).then_some(key);
     let streams = match (method.is_client_streaming(), method.is_server_streaming()) {
         (false, false) => "Neither",
         (true, false) => "Request",
@@ -99,12 +90,11 @@ fn row(table: &mut String, method: &MethodDescriptor, rules: &DynamicMessage) ->
     writeln!(
         table,
         "Method {{ service: {service:?}, name: {name:?}, path: \"/{PACKAGE}.{service}/{name}\", \
-         response: {:?}, deadline: Duration::from_secs({deadline}), is_deadline_per_item: {}, \
+         response: {:?}, deadline: Duration::from_secs({deadline}), \
          max_silence: {silence}, changes_cloud: {}, class: v1::CallClass::{class}, \
-         item_key: {key:?}, declared_by: {declared_by:?}, \
+         declared_by: {declared_by:?}, \
          is_declared: {is_declared}, streams: Streams::{streams} }},",
         method.output().name(),
-        flag(rules, "deadline_per_item")?,
         flag(rules, "changes_cloud")?,
         silence = silence.map_or("None".to_owned(), |silence| format!("Some({silence})")),
     )?;
@@ -157,63 +147,6 @@ fn request(source: &mut String, method: &MethodDescriptor, place: usize) {
         request.name(),
         response.name(),
     );
-}
-
-fn batch(source: &mut String, method: &MethodDescriptor, key: &str) -> Result<MessageDescriptor> {
-    let (request, response) = (method.input(), method.output());
-    let item = repeated(&request, "items", 2)?;
-    let result = repeated(&response, "results", 1)?;
-    item.get_field_by_name(key)
-        .ok_or_else(|| format!("{} has no field {key}, its item_key", item.name()))?;
-    writeln!(
-        source,
-        "impl BatchRequest for v1::{} {{\n\
-         type Item = v1::{};\n\
-         type ItemResult = v1::{};\n\
-         fn items(&self) -> &[Self::Item] {{ &self.items }}\n\
-         fn items_mut(&mut self) -> &mut Vec<Self::Item> {{ &mut self.items }}\n\
-         fn key(item: &Self::Item) -> &str {{ &item.{key} }}\n\
-         fn results(response: Self::Response) -> Vec<Self::ItemResult> {{ response.results }}\n\
-         fn response(results: Vec<Self::ItemResult>) -> Self::Response {{ v1::{} {{ results }} }}\n\
-         }}",
-        request.name(),
-        item.name(),
-        result.name(),
-        response.name(),
-    )?;
-    Ok(result)
-}
-
-fn item_result(source: &mut String, result: &MessageDescriptor) -> Result<()> {
-    let name = result.name();
-    shape(result, "key", 1)?;
-    shape(result, "found", 2)?;
-    shape(result, "error", 5)?;
-    let module = snake(name);
-    let effects = match result.get_field_by_name("effects") {
-        Some(_) => "Some(&mut self.effects)",
-        None => "None",
-    };
-    writeln!(
-        source,
-        "impl ItemResult for v1::{name} {{\n\
-         type Outcome = v1::{module}::Outcome;\n\
-         fn new(key: String, outcome: Self::Outcome) -> Self {{\n\
-         Self {{ key, outcome: Some(outcome), ..Self::default() }}\n\
-         }}\n\
-         fn failed(key: String, error: RpcStatus) -> Self {{\n\
-         Self::new(key, v1::{module}::Outcome::Error(error))\n\
-         }}\n\
-         fn key(&self) -> &str {{ &self.key }}\n\
-         fn key_mut(&mut self) -> &mut String {{ &mut self.key }}\n\
-         fn outcome_mut(&mut self) -> &mut Option<Self::Outcome> {{ &mut self.outcome }}\n\
-         fn error(&self) -> Option<&RpcStatus> {{\n\
-         match &self.outcome {{ Some(v1::{module}::Outcome::Error(error)) => Some(error), _ => None }}\n\
-         }}\n\
-         fn effects_mut(&mut self) -> Option<&mut Option<v1::KubernetesEffects>> {{ {effects} }}\n\
-         }}"
-    )?;
-    Ok(())
 }
 
 fn list(source: &mut String, method: &MethodDescriptor) -> Result<()> {

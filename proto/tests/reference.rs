@@ -173,9 +173,6 @@ fn rules(service: &str, name: &str) -> String {
         seconds => format!("{seconds} s"),
     };
     let mut text = format!("Deadline {}", seconds(method.deadline));
-    if method.is_deadline_per_item {
-        text.push_str(" for each item");
-    }
     if let Some(silence) = method.max_silence {
         let silence = seconds(silence);
         let _ = write!(
@@ -186,9 +183,6 @@ fn rules(service: &str, name: &str) -> String {
     text.push_str(". ");
     if method.class != CallClass::Unspecified {
         let _ = write!(text, "Class {}. ", method.class.as_str_name());
-    }
-    if let Some(key) = method.item_key {
-        let _ = write!(text, "Batch: the key of an item is its `{key}`. ");
     }
     text.push_str(if method.changes_cloud {
         "Changes the cloud.\n\n"

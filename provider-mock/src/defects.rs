@@ -31,8 +31,11 @@ use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
 use futures::future::{FutureExt as _, ready};
-use outrigger_api::v1::{CallContext, Capabilities, ErrorReason, HandshakeRequest};
-use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus, code_of};
+use outrigger_api::v1::{
+    BatchGetInstancesRequest, BatchGetInstancesResponse, CallContext, Capabilities, ErrorReason,
+    HandshakeRequest, InstanceResult, Node, instance_result::Outcome,
+};
+use outrigger_api::{ListPage, MethodRequest, RpcStatus, code_of};
 use outrigger_provider_sdk::Server;
 use tokio::time::sleep;
 use tonic::{Code, Status};
@@ -298,27 +301,25 @@ impl Defect {
         })
     }
 
-    /// Changes the results of a batch together.
-    fn results<B: BatchRequest>(
+    /// Changes the results of a lookup together.
+    fn results(
         self,
-        change: impl Fn(&B, &mut Vec<B::ItemResult>) + Send + Sync + 'static,
+        change: impl Fn(&BatchGetInstancesRequest, &mut Vec<InstanceResult>) + Send + Sync + 'static,
     ) -> Self {
-        self.answered(On::of::<B>(), move |call, mut answer| {
-            answer.results::<B>(|results| change(&call.message(), results));
-            answer
+        self.answer::<BatchGetInstancesRequest>(move |request, message| {
+            change(request, &mut message.results);
         })
     }
 
-    /// Changes the outcome of each item of a batch, as the request asks for it.
-    fn outcomes<B: BatchRequest>(
+    /// Changes the outcome for each Node of a lookup, as the request asks for it.
+    fn outcomes(
         self,
-        change: impl Fn(&B, &B::Item, &mut OutcomeOf<B>) + Send + Sync + 'static,
+        change: impl Fn(&BatchGetInstancesRequest, &Node, &mut Outcome) + Send + Sync + 'static,
     ) -> Self {
-        self.results(move |request: &B, results| {
+        self.results(move |request, results| {
             for result in results {
-                let items = request.items().iter();
-                let item = { items }.find(|item| B::key(item) == result.key());
-                if let (Some(item), Some(outcome)) = (item, result.outcome_mut()) {
+                let item = request.items.iter().find(|item| item.name == result.key);
+                if let (Some(item), Some(outcome)) = (item, &mut result.outcome) {
                     change(request, item, outcome);
                 }
             }
@@ -356,16 +357,17 @@ impl Defect {
         })
     }
 
-    /// Answers each item of a batch with an outcome, where the whole call fails since the cloud does.
-    fn while_the_cloud_fails<B: BatchRequest>(self, outcome: fn() -> OutcomeOf<B>) -> Self {
-        self.answered(On::of::<B>(), move |call, answer| {
+    /// Answers a lookup with an outcome for each Node, where the whole call fails since the cloud does.
+    fn while_the_cloud_fails(self, outcome: fn() -> Outcome) -> Self {
+        self.answered(On::of::<BatchGetInstancesRequest>(), move |call, answer| {
             if answer.code() != Code::Unavailable {
                 return answer;
             }
-            let request: B = call.message();
-            let keys = request.items().iter().map(|item| B::key(item).to_owned());
-            let results = keys.map(|key| ItemResult::new(key, outcome()));
-            Answer::ok(&B::response(results.collect()))
+            let request: BatchGetInstancesRequest = call.message();
+            let keys = request.items.into_iter().map(|item| item.name);
+            let results = keys.map(|key| InstanceResult::new(key, outcome()));
+            let results = results.collect();
+            Answer::ok(&BatchGetInstancesResponse { results })
         })
     }
 
@@ -415,9 +417,6 @@ impl Defect {
         })
     }
 }
-
-/// The outcome of an item.
-type OutcomeOf<B> = <<B as BatchRequest>::ItemResult as ItemResult>::Outcome;
 
 /// An entry of a list.
 type EntryOf<L> = <<L as MethodRequest>::Response as ListPage>::Item;

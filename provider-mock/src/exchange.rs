@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
-use outrigger_api::BatchRequest;
+use outrigger_api::v1::{BatchGetInstancesResponse, InstanceResult};
 use prost::Message;
 use tokio::sync::MutexGuard;
 #[cfg(feature = "defects")]
@@ -30,7 +30,7 @@ fn pieces(mut bytes: Bytes, most: usize) -> impl Iterator<Item = Bytes> {
 }
 
 /// The whole messages of a body, or of a part that begins with one.
-pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (prefix, tail) = rest.split_first_chunk::<PREFIX>()?;
         let [_, length @ ..] = *prefix;
@@ -145,15 +145,8 @@ impl Answer {
     }
 
     /// Changes the results of a batch together; an error stays as it is.
-    pub(crate) fn results<B: BatchRequest>(
-        &mut self,
-        change: impl FnOnce(&mut Vec<B::ItemResult>),
-    ) {
-        if !self.is_empty() {
-            let mut results = self.messages().into_iter().flat_map(B::results).collect();
-            change(&mut results);
-            self.messages = vec![B::response(results).encode_to_vec()];
-        }
+    pub(crate) fn results(&mut self, mut change: impl FnMut(&mut Vec<InstanceResult>)) {
+        self.each(|message: &mut BatchGetInstancesResponse| change(&mut message.results));
     }
 
     /// True if there is no message, as in an error.

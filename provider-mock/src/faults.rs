@@ -15,7 +15,6 @@ mod spoil;
 
 use std::time::Duration;
 
-use outrigger_api::METHODS;
 use outrigger_api::v1::CallClass;
 use serde::{Deserialize, Serialize};
 
@@ -193,11 +192,8 @@ impl Fault {
         if let Some(method) = self.method {
             match &self.effect {
                 Effect::ItemError(_) if !method.is_batch() => {
-                    let batches = METHODS.iter().filter(|one| one.item_key.is_some());
-                    let batches: Vec<_> = batches.map(|one| one.name).collect();
-                    let batches = batches.join(", ");
                     return Err(format!(
-                        "{method} has no errors of single items; use one of {batches}"
+                        "{method} has no errors of single items; BatchGetInstances has"
                     ));
                 }
                 Effect::BadAnswer(bad) if !method.can_be(*bad) => {

@@ -58,14 +58,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         routes: Vec<Cidr>,
     },
-    /// A call about several Services has the result of one: it is over for that one.
-    #[serde(rename_all = "camelCase")]
-    ServiceAnswered {
-        /// Its number.
-        call: u64,
-        /// UID of the Service.
-        uid: String,
-    },
     /// A call was answered, or its caller cancelled it.
     #[serde(rename_all = "camelCase")]
     CallEnded {

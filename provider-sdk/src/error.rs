@@ -89,10 +89,8 @@ reasons! {
     dependency_not_ready => DependencyNotReady;
     /// A foreign cloud resource is in the way: name it. Repeated with back-off.
     conflicting_resource => ConflictingResource;
-    /// The node set revision that the call names is not known here; the controller sends it.
+    /// The revision that the call names, or a name in it, is not known here; the controller sends the node set.
     node_set_unknown => NodeSetUnknown;
-    /// The base of a node set delta is not known here; the controller sends a snapshot.
-    node_set_base_mismatch => NodeSetBaseMismatch;
     /// No handshake since this process started. The server answers this by itself.
     not_handshaked => NotHandshaked;
     /// No minor revision in common. The server answers this by itself.

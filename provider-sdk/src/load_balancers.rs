@@ -81,14 +81,11 @@ pub trait LoadBalancers: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Answer<Ensured>, Error>> + Send;
 
     /// Sets the targets of the load balancer and changes nothing else; never makes one
-    /// ([`Updated::Absent`]). Called for many Services at once, at most
-    /// [`LoadBalancersCapability::concurrency`] at a time; each answer is sent when it is there. An
-    /// error or a panic concerns its Service only. Once the cloud limits the rate, refuses the
-    /// credentials or is away, Services that were not begun yet get that error too.
+    /// ([`Updated::Absent`]).
     ///
     /// # Cancellation
     ///
-    /// See [`Context`]. When the caller goes away no further Service is begun.
+    /// See [`Context`].
     fn update_load_balancer_nodes(
         &self,
         ctx: &Context,

@@ -1,23 +1,21 @@
 //! Backend nodes: synced once, then named by every load balancer call that wants them.
 
-mod store;
-mod upload;
-
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::Node;
+use outrigger_api::v1;
+use parking_lot::Mutex;
 
-pub(crate) use store::NodeSets;
-pub(crate) use upload::Upload;
+use crate::{Error, Node};
 
-#[cfg(test)]
-mod tests;
+/// Revisions that are held: calls under way still name the one before the latest.
+const REVISIONS: usize = 2;
 
 /// The backend nodes of a load balancer, ordered by name, each name once.
 ///
-/// A view of the server's node sets: clones share the Nodes, and a view stays as it is while a newer
+/// A view of the server's node set: clones share the Nodes, and a view stays as it is while a newer
 /// revision arrives. Labels, annotations, [`Node::ready`], [`Node::unschedulable`] and
-/// [`Node::taints`] are as they were at the call; a change of one of them leads to no call, so that no
+/// [`Node::taints`] are some seconds older than the call at most; a change of one of them leads to no call, so that no
 /// target is to be chosen by them.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
@@ -38,16 +36,9 @@ impl Targets {
         }
     }
 
-    fn of_revision(mut nodes: Vec<Arc<Node>>, revision: Arc<str>) -> Self {
-        nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Self {
-            nodes: nodes.into(),
-            revision: Some(revision),
-        }
-    }
-
     /// Names the content, for logs and as a key of a vendor's cache: the Nodes of equal revisions have
-    /// equal names, provider ids, addresses and Pod CIDRs. `None` where the Nodes came with the call.
+    /// equal names, provider ids, addresses and Pod CIDRs. `None` where the Service selects its Nodes, and where they came
+    /// with the call.
     pub fn revision(&self) -> Option<&str> {
         self.revision.as_deref()
     }
@@ -59,10 +50,12 @@ impl Targets {
 
     /// The Node of this name.
     pub fn get(&self, name: &str) -> Option<&Node> {
-        let index = self
-            .nodes
-            .binary_search_by(|node| node.name.as_str().cmp(name));
-        index.ok().map(|index| self.nodes[index].as_ref())
+        self.index(name).map(|index| self.nodes[index].as_ref())
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        let by_name = |node: &Arc<Node>| node.name.as_str().cmp(name);
+        self.nodes.binary_search_by(by_name).ok()
     }
 
     /// How many there are.
@@ -74,4 +67,71 @@ impl Targets {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
+}
+
+/// The node set of one server: the revisions that are held, the latest last.
+#[derive(Debug, Default)]
+pub(crate) struct NodeSet(Mutex<VecDeque<Targets>>);
+
+impl NodeSet {
+    /// The Nodes that a call names or brings along.
+    pub(crate) fn resolve(&self, targets: Option<v1::NodeTargets>) -> Result<Targets, Error> {
+        use v1::node_targets::Targets as Wire;
+        match targets.and_then(|targets| targets.targets) {
+            Some(Wire::Inline(inline)) => {
+                let nodes = inline.nodes.into_iter();
+                Ok(Targets::new(nodes.map(Node::from_wire)))
+            }
+            Some(Wire::Ref(v1::NodeSetRef { revision, only })) => {
+                let whole = self.held(&revision).ok_or_else(|| {
+                    Error::node_set_unknown(format!(
+                        "revision {revision:?} of the node set is not known here; sync it and call again"
+                    ))
+                })?;
+                match only {
+                    None => Ok(whole),
+                    Some(only) => selected(&whole, only.names),
+                }
+            }
+            None => Err(Error::invalid_request(
+                "the request has no targets; name a revision of the node set or send nodes inline, empty ones for \
+                 no targets",
+            )),
+        }
+    }
+
+    fn held(&self, revision: &str) -> Option<Targets> {
+        let revisions = self.0.lock();
+        let named = |held: &&Targets| held.revision() == Some(revision);
+        revisions.iter().find(named).cloned()
+    }
+
+    /// Makes these the Nodes of the latest revision, in the place of an equal one.
+    pub(crate) fn synced(&self, revision: &str, nodes: BTreeMap<String, Arc<Node>>) {
+        let mut revisions = self.0.lock();
+        revisions.retain(|held| held.revision() != Some(revision));
+        let older = revisions.len().saturating_sub(REVISIONS - 1);
+        revisions.drain(..older);
+        revisions.push_back(Targets {
+            nodes: nodes.into_values().collect(),
+            revision: Some(revision.into()),
+        });
+    }
+}
+
+/// The Nodes of these names.
+fn selected(whole: &Targets, mut names: Vec<String>) -> Result<Targets, Error> {
+    names.sort_unstable();
+    names.dedup();
+    let nodes = names.iter().map(|name| {
+        whole.index(name).map(|index| Arc::clone(&whole.nodes[index])).ok_or_else(|| {
+            Error::node_set_unknown(format!(
+                "the node set has no node {name:?} in the revision that the call names; sync it and call again"
+            ))
+        })
+    });
+    Ok(Targets {
+        nodes: nodes.collect::<Result<_, _>>()?,
+        revision: None,
+    })
 }

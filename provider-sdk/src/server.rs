@@ -112,25 +112,13 @@ impl Server {
     pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
         let capability = load_balancers.capability();
         self.capabilities.load_balancers = Some(capability.to_wire());
-        self.capabilities.node_sets = Some(v1::NodeSetsCapability {
-            max_sets: 1,
-            deltas: true,
-        });
+        self.capabilities.node_sets = Some(v1::NodeSetsCapability {});
         let server = register!(self, LoadBalancersServiceServer, |core| {
             load_balancers::LoadBalancersRpc::new(core, load_balancers, capability)
         });
         register!(server, NodeSetsServiceServer, |core| {
             node_sets::NodeSetsRpc { core }
         })
-    }
-
-    /// The node sets that are held at one time; named at handshake. Default 1, and controllers use no more. To be
-    /// called after [`load_balancers`](Self::load_balancers).
-    pub fn max_node_sets(mut self, sets: u32) -> Self {
-        if let Some(offered) = &mut self.capabilities.node_sets {
-            offered.max_sets = sets;
-        }
-        self
     }
 
     /// Offers no node sets: every call brings its backend nodes along, as to a provider that was

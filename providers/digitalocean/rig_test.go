@@ -223,20 +223,10 @@ func (r *rig) get(service *v1.Service, nodes ...*v1.Node) (*v1.LoadBalancerAnswe
 }
 
 func (r *rig) update(service *v1.Service, nodes ...*v1.Node) (*v1.LoadBalancerAnswer, error) {
-	stream, err := r.balancers.UpdateLoadBalancerNodes(r.ctx, &v1.UpdateLoadBalancerNodesRequest{
-		Context: r.call, Items: []*v1.Service{service}, Targets: targets(nodes),
+	response, err := r.balancers.UpdateLoadBalancerNodes(r.ctx, &v1.UpdateLoadBalancerNodesRequest{
+		Context: r.call, Service: service, Targets: targets(nodes),
 	})
-	if err != nil {
-		return nil, err
-	}
-	response, err := stream.Recv()
-	if err != nil {
-		return nil, err
-	}
-	if failed := response.Results[0].GetError(); failed != nil {
-		return nil, status.FromProto(failed).Err()
-	}
-	return response.Results[0].GetFound(), nil
+	return response.GetAnswer(), err
 }
 
 func (r *rig) remove(service *v1.Service) (*v1.LoadBalancerAnswer, error) {

@@ -91,7 +91,7 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// The request breaks this contract (no targets, no commit, wrong node_count). A bug of
+	// The request breaks this contract (no targets, no complete, wrong node_count). A bug of
 	// the caller: logged and counted; not repeated until the object changes or the
 	// provider's process is another one; a Delete repeats within 30 s.
 	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 1
@@ -115,48 +115,46 @@ const (
 	ErrorReason_ERROR_REASON_DEPENDENCY_NOT_READY ErrorReason = 7
 	// A foreign cloud resource is in the way; back-off.
 	ErrorReason_ERROR_REASON_CONFLICTING_RESOURCE ErrorReason = 8
-	// The revision named is not held; the controller syncs a
-	// snapshot and repeats immediately, once. Then again: a malformed answer, back-off.
+	// The revision, or a name of only, is not held; the controller syncs the set and calls
+	// again with the targets as they are now, once. Then again: a malformed answer, back-off.
 	ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN ErrorReason = 9
-	// The base of a delta is not held. Likewise.
-	ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH ErrorReason = 10
 	// No Handshake since this process started, or the latest was
 	// about another cluster name; the controller makes one and repeats once. Not of
 	// Handshake and GetStatus.
-	ErrorReason_ERROR_REASON_NOT_HANDSHAKED ErrorReason = 11
+	ErrorReason_ERROR_REASON_NOT_HANDSHAKED ErrorReason = 10
 	// Handshake only: no common minor. The message names
 	// both ranges; the controller tries again each minute.
-	ErrorReason_ERROR_REASON_VERSION_UNSUPPORTED ErrorReason = 12
+	ErrorReason_ERROR_REASON_VERSION_UNSUPPORTED ErrorReason = 11
 	// This key is being worked on; repeated after RetryInfo or 5 s.
-	ErrorReason_ERROR_REASON_OPERATION_IN_PROGRESS ErrorReason = 13
+	ErrorReason_ERROR_REASON_OPERATION_IN_PROGRESS ErrorReason = 12
 	// Lost an optimistic lock in the cloud; back-off.
-	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 14
+	ErrorReason_ERROR_REASON_CONFLICT ErrorReason = 13
 	// The cloud API refuses calls for their rate. RetryInfo REQUIRED; the
-	// whole class of calls pauses that long, also for one item.
-	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 15
+	// whole class of calls pauses that long, also for one node of a batch.
+	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 14
 	// An account or object limit. Concerns this key only.
-	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 16
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 15
 	// The provider process is full; the class of calls pauses 1 s,
-	// and this one is repeated after RetryInfo or with back-off, also for one item.
+	// and this one is repeated after RetryInfo or with back-off, also for one node of a batch.
 	// max_in_flight of the capability keeps it from being full.
-	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 17
+	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 16
 	// The cloud refuses the credentials; all classes pause. For single
-	// items: only where no item of the call succeeded.
-	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 18
+	// nodes of a batch: only where none succeeded.
+	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 17
 	// One cloud action is not allowed; the message names it.
-	ErrorReason_ERROR_REASON_PERMISSION_MISSING ErrorReason = 19
-	// The cloud API is down; the class backs off. For single items: only
-	// where no item of the call succeeded. For one object: CLOUD_ERROR.
-	ErrorReason_ERROR_REASON_CLOUD_UNAVAILABLE ErrorReason = 20
+	ErrorReason_ERROR_REASON_PERMISSION_MISSING ErrorReason = 18
+	// The cloud API is down; the class backs off. For single nodes of a
+	// batch: only where none succeeded. For one object: CLOUD_ERROR.
+	ErrorReason_ERROR_REASON_CLOUD_UNAVAILABLE ErrorReason = 19
 	// The provider is ending; the controller connects again.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 21
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 20
 	// The method is not served, whatever the object. The same as a
 	// status UNIMPLEMENTED without ErrorInfo. Not for one object.
-	ErrorReason_ERROR_REASON_CAPABILITY_DISABLED ErrorReason = 22
+	ErrorReason_ERROR_REASON_CAPABILITY_DISABLED ErrorReason = 21
 	// The cloud refused or failed this one object (a 422, a 500). Concerns
 	// this key only; back-off. The message is shown verbatim, as the error of a Go
 	// provider is: send the cloud's own words.
-	ErrorReason_ERROR_REASON_CLOUD_ERROR ErrorReason = 23
+	ErrorReason_ERROR_REASON_CLOUD_ERROR ErrorReason = 22
 )
 
 // Enum value maps for ErrorReason.
@@ -172,20 +170,19 @@ var (
 		7:  "ERROR_REASON_DEPENDENCY_NOT_READY",
 		8:  "ERROR_REASON_CONFLICTING_RESOURCE",
 		9:  "ERROR_REASON_NODE_SET_UNKNOWN",
-		10: "ERROR_REASON_NODE_SET_BASE_MISMATCH",
-		11: "ERROR_REASON_NOT_HANDSHAKED",
-		12: "ERROR_REASON_VERSION_UNSUPPORTED",
-		13: "ERROR_REASON_OPERATION_IN_PROGRESS",
-		14: "ERROR_REASON_CONFLICT",
-		15: "ERROR_REASON_RATE_LIMITED",
-		16: "ERROR_REASON_QUOTA_EXCEEDED",
-		17: "ERROR_REASON_OVERLOADED",
-		18: "ERROR_REASON_CREDENTIALS_INVALID",
-		19: "ERROR_REASON_PERMISSION_MISSING",
-		20: "ERROR_REASON_CLOUD_UNAVAILABLE",
-		21: "ERROR_REASON_SHUTTING_DOWN",
-		22: "ERROR_REASON_CAPABILITY_DISABLED",
-		23: "ERROR_REASON_CLOUD_ERROR",
+		10: "ERROR_REASON_NOT_HANDSHAKED",
+		11: "ERROR_REASON_VERSION_UNSUPPORTED",
+		12: "ERROR_REASON_OPERATION_IN_PROGRESS",
+		13: "ERROR_REASON_CONFLICT",
+		14: "ERROR_REASON_RATE_LIMITED",
+		15: "ERROR_REASON_QUOTA_EXCEEDED",
+		16: "ERROR_REASON_OVERLOADED",
+		17: "ERROR_REASON_CREDENTIALS_INVALID",
+		18: "ERROR_REASON_PERMISSION_MISSING",
+		19: "ERROR_REASON_CLOUD_UNAVAILABLE",
+		20: "ERROR_REASON_SHUTTING_DOWN",
+		21: "ERROR_REASON_CAPABILITY_DISABLED",
+		22: "ERROR_REASON_CLOUD_ERROR",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -198,20 +195,19 @@ var (
 		"ERROR_REASON_DEPENDENCY_NOT_READY":    7,
 		"ERROR_REASON_CONFLICTING_RESOURCE":    8,
 		"ERROR_REASON_NODE_SET_UNKNOWN":        9,
-		"ERROR_REASON_NODE_SET_BASE_MISMATCH":  10,
-		"ERROR_REASON_NOT_HANDSHAKED":          11,
-		"ERROR_REASON_VERSION_UNSUPPORTED":     12,
-		"ERROR_REASON_OPERATION_IN_PROGRESS":   13,
-		"ERROR_REASON_CONFLICT":                14,
-		"ERROR_REASON_RATE_LIMITED":            15,
-		"ERROR_REASON_QUOTA_EXCEEDED":          16,
-		"ERROR_REASON_OVERLOADED":              17,
-		"ERROR_REASON_CREDENTIALS_INVALID":     18,
-		"ERROR_REASON_PERMISSION_MISSING":      19,
-		"ERROR_REASON_CLOUD_UNAVAILABLE":       20,
-		"ERROR_REASON_SHUTTING_DOWN":           21,
-		"ERROR_REASON_CAPABILITY_DISABLED":     22,
-		"ERROR_REASON_CLOUD_ERROR":             23,
+		"ERROR_REASON_NOT_HANDSHAKED":          10,
+		"ERROR_REASON_VERSION_UNSUPPORTED":     11,
+		"ERROR_REASON_OPERATION_IN_PROGRESS":   12,
+		"ERROR_REASON_CONFLICT":                13,
+		"ERROR_REASON_RATE_LIMITED":            14,
+		"ERROR_REASON_QUOTA_EXCEEDED":          15,
+		"ERROR_REASON_OVERLOADED":              16,
+		"ERROR_REASON_CREDENTIALS_INVALID":     17,
+		"ERROR_REASON_PERMISSION_MISSING":      18,
+		"ERROR_REASON_CLOUD_UNAVAILABLE":       19,
+		"ERROR_REASON_SHUTTING_DOWN":           20,
+		"ERROR_REASON_CAPABILITY_DISABLED":     21,
+		"ERROR_REASON_CLOUD_ERROR":             22,
 	}
 )
 
@@ -1379,7 +1375,7 @@ func (x *KubernetesEvent) GetMessage() string {
 	return ""
 }
 
-// An item of a batch is not there.
+// What is asked about is not there.
 type Absent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How certain that is, in an answer to a lookup; elsewhere it is not read.
@@ -1445,7 +1441,7 @@ func (x *Absent) GetReason() string {
 	return ""
 }
 
-// An item of a batch is another provider's, or none's.
+// What is asked about is another provider's, or none's.
 type NotManaged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For logs.
@@ -1620,7 +1616,7 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\x10AbsenceCertainty\x12!\n" +
 	"\x1dABSENCE_CERTAINTY_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bABSENCE_CERTAINTY_CONFIRMED\x10\x01\x12%\n" +
-	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\xef\a\n" +
+	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\xc0\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12&\n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x1a\x04\x88\xa8\x19\x03\x12)\n" +
@@ -1631,24 +1627,23 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"$ERROR_REASON_MALFORMED_VOLUME_HANDLE\x10\x06\x1a\x04\x88\xa8\x19\x03\x12+\n" +
 	"!ERROR_REASON_DEPENDENCY_NOT_READY\x10\a\x1a\x04\x88\xa8\x19\t\x12+\n" +
 	"!ERROR_REASON_CONFLICTING_RESOURCE\x10\b\x1a\x04\x88\xa8\x19\t\x12'\n" +
-	"\x1dERROR_REASON_NODE_SET_UNKNOWN\x10\t\x1a\x04\x88\xa8\x19\t\x12-\n" +
-	"#ERROR_REASON_NODE_SET_BASE_MISMATCH\x10\n" +
-	"\x1a\x04\x88\xa8\x19\t\x12%\n" +
-	"\x1bERROR_REASON_NOT_HANDSHAKED\x10\v\x1a\x04\x88\xa8\x19\t\x12*\n" +
-	" ERROR_REASON_VERSION_UNSUPPORTED\x10\f\x1a\x04\x88\xa8\x19\t\x12,\n" +
-	"\"ERROR_REASON_OPERATION_IN_PROGRESS\x10\r\x1a\x04\x88\xa8\x19\n" +
+	"\x1dERROR_REASON_NODE_SET_UNKNOWN\x10\t\x1a\x04\x88\xa8\x19\t\x12%\n" +
+	"\x1bERROR_REASON_NOT_HANDSHAKED\x10\n" +
+	"\x1a\x04\x88\xa8\x19\t\x12*\n" +
+	" ERROR_REASON_VERSION_UNSUPPORTED\x10\v\x1a\x04\x88\xa8\x19\t\x12,\n" +
+	"\"ERROR_REASON_OPERATION_IN_PROGRESS\x10\f\x1a\x04\x88\xa8\x19\n" +
 	"\x12\x1f\n" +
-	"\x15ERROR_REASON_CONFLICT\x10\x0e\x1a\x04\x88\xa8\x19\n" +
+	"\x15ERROR_REASON_CONFLICT\x10\r\x1a\x04\x88\xa8\x19\n" +
 	"\x12#\n" +
-	"\x19ERROR_REASON_RATE_LIMITED\x10\x0f\x1a\x04\x88\xa8\x19\b\x12%\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\x10\x1a\x04\x88\xa8\x19\b\x12!\n" +
-	"\x17ERROR_REASON_OVERLOADED\x10\x11\x1a\x04\x88\xa8\x19\b\x12*\n" +
-	" ERROR_REASON_CREDENTIALS_INVALID\x10\x12\x1a\x04\x88\xa8\x19\x10\x12)\n" +
-	"\x1fERROR_REASON_PERMISSION_MISSING\x10\x13\x1a\x04\x88\xa8\x19\a\x12(\n" +
-	"\x1eERROR_REASON_CLOUD_UNAVAILABLE\x10\x14\x1a\x04\x88\xa8\x19\x0e\x12$\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x15\x1a\x04\x88\xa8\x19\x0e\x12*\n" +
-	" ERROR_REASON_CAPABILITY_DISABLED\x10\x16\x1a\x04\x88\xa8\x19\f\x12\"\n" +
-	"\x18ERROR_REASON_CLOUD_ERROR\x10\x17\x1a\x04\x88\xa8\x19\rB\xc3\x01\n" +
+	"\x19ERROR_REASON_RATE_LIMITED\x10\x0e\x1a\x04\x88\xa8\x19\b\x12%\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\x0f\x1a\x04\x88\xa8\x19\b\x12!\n" +
+	"\x17ERROR_REASON_OVERLOADED\x10\x10\x1a\x04\x88\xa8\x19\b\x12*\n" +
+	" ERROR_REASON_CREDENTIALS_INVALID\x10\x11\x1a\x04\x88\xa8\x19\x10\x12)\n" +
+	"\x1fERROR_REASON_PERMISSION_MISSING\x10\x12\x1a\x04\x88\xa8\x19\a\x12(\n" +
+	"\x1eERROR_REASON_CLOUD_UNAVAILABLE\x10\x13\x1a\x04\x88\xa8\x19\x0e\x12$\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x14\x1a\x04\x88\xa8\x19\x0e\x12*\n" +
+	" ERROR_REASON_CAPABILITY_DISABLED\x10\x15\x1a\x04\x88\xa8\x19\f\x12\"\n" +
+	"\x18ERROR_REASON_CLOUD_ERROR\x10\x16\x1a\x04\x88\xa8\x19\rB\xc3\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\vCommonProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (

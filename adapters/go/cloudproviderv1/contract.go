@@ -18,28 +18,24 @@ type Method struct {
 	Path string
 	// Deadline is when the caller takes the outcome as unknown.
 	Deadline time.Duration
-	// IsDeadlinePerItem says that each item of the request has as much.
-	IsDeadlinePerItem bool
 	// MaxSilence of a stream; 0: it is none.
 	MaxSilence time.Duration
 	// ChangesCloud says that it makes, changes or deletes something.
 	ChangesCloud bool
 	// Class that it is limited and paused with.
 	Class CallClass
-	// ItemKey is the field of an item that is its key; empty: it is no batch.
-	ItemKey string
 	// IsOptional says that a provider may leave it out.
 	IsOptional bool
 }
 
 // Methods of the contract, those of one service together.
 var Methods = []Method{
-	{Service: "InstancesService", Name: "BatchGetInstances", Path: "/cloudprovider.v1.InstancesService/BatchGetInstances", Deadline: 30 * time.Second, Class: CallClass_CALL_CLASS_INSTANCES, ItemKey: "name"},
+	{Service: "InstancesService", Name: "BatchGetInstances", Path: "/cloudprovider.v1.InstancesService/BatchGetInstances", Deadline: 30 * time.Second, Class: CallClass_CALL_CLASS_INSTANCES},
 	{Service: "InstancesService", Name: "ListInstances", Path: "/cloudprovider.v1.InstancesService/ListInstances", Deadline: 300 * time.Second, MaxSilence: 60 * time.Second, Class: CallClass_CALL_CLASS_INSTANCES, IsOptional: true},
 	{Service: "NodeSetsService", Name: "SyncNodeSet", Path: "/cloudprovider.v1.NodeSetsService/SyncNodeSet", Deadline: 60 * time.Second},
 	{Service: "LoadBalancersService", Name: "GetLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/GetLoadBalancer", Deadline: 120 * time.Second, Class: CallClass_CALL_CLASS_LOAD_BALANCERS},
 	{Service: "LoadBalancersService", Name: "EnsureLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/EnsureLoadBalancer", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_LOAD_BALANCERS},
-	{Service: "LoadBalancersService", Name: "UpdateLoadBalancerNodes", Path: "/cloudprovider.v1.LoadBalancersService/UpdateLoadBalancerNodes", Deadline: 120 * time.Second, IsDeadlinePerItem: true, MaxSilence: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_LOAD_BALANCERS, ItemKey: "uid"},
+	{Service: "LoadBalancersService", Name: "UpdateLoadBalancerNodes", Path: "/cloudprovider.v1.LoadBalancersService/UpdateLoadBalancerNodes", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_LOAD_BALANCERS},
 	{Service: "LoadBalancersService", Name: "DeleteLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/DeleteLoadBalancer", Deadline: 120 * time.Second, ChangesCloud: true, Class: CallClass_CALL_CLASS_LOAD_BALANCERS},
 	{Service: "LoadBalancersService", Name: "ListLoadBalancers", Path: "/cloudprovider.v1.LoadBalancersService/ListLoadBalancers", Deadline: 300 * time.Second, MaxSilence: 60 * time.Second, Class: CallClass_CALL_CLASS_LOAD_BALANCERS, IsOptional: true},
 	{Service: "LoadBalancersService", Name: "PlanLoadBalancer", Path: "/cloudprovider.v1.LoadBalancersService/PlanLoadBalancer", Deadline: 120 * time.Second, Class: CallClass_CALL_CLASS_LOAD_BALANCERS, IsOptional: true},
@@ -96,12 +92,6 @@ func (*CreateRouteRequest) Method() *Method { return &Methods[13] }
 // Method that this is the request of.
 func (*DeleteRouteRequest) Method() *Method { return &Methods[14] }
 
-// ItemKey is what the result of a batch names this by.
-func (x *Node) ItemKey() string { return x.GetName() }
-
-// ItemKey is what the result of a batch names this by.
-func (x *Service) ItemKey() string { return x.GetUid() }
-
 // Code that goes with this reason.
 func (x ErrorReason) Code() codes.Code {
 	switch x {
@@ -122,8 +112,6 @@ func (x ErrorReason) Code() codes.Code {
 	case ErrorReason_ERROR_REASON_CONFLICTING_RESOURCE:
 		return codes.FailedPrecondition
 	case ErrorReason_ERROR_REASON_NODE_SET_UNKNOWN:
-		return codes.FailedPrecondition
-	case ErrorReason_ERROR_REASON_NODE_SET_BASE_MISMATCH:
 		return codes.FailedPrecondition
 	case ErrorReason_ERROR_REASON_NOT_HANDSHAKED:
 		return codes.FailedPrecondition

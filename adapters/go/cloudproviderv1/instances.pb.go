@@ -783,12 +783,13 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\x13POWER_STATE_PENDING\x10\x01\x12\x17\n" +
 	"\x13POWER_STATE_RUNNING\x10\x02\x12\x18\n" +
 	"\x14POWER_STATE_SHUTDOWN\x10\x03\x12\x1b\n" +
-	"\x17POWER_STATE_TERMINATING\x10\x042\x8d\x02\n" +
-	"\x10InstancesService\x12~\n" +
-	"\x11BatchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\"\x10\x82\xa8\x19\f\n" +
-	"\x02\b\x1e(\x022\x04name\x12y\n" +
+	"\x17POWER_STATE_TERMINATING\x10\x042\x87\x02\n" +
+	"\x10InstancesService\x12x\n" +
+	"\x11BatchGetInstances\x12*.cloudprovider.v1.BatchGetInstancesRequest\x1a+.cloudprovider.v1.BatchGetInstancesResponse\"\n" +
+	"\x82\xa8\x19\x06\n" +
+	"\x02\b\x1e \x02\x12y\n" +
 	"\rListInstances\x12&.cloudprovider.v1.ListInstancesRequest\x1a'.cloudprovider.v1.ListInstancesResponse\"\x15\x82\xa8\x19\x11\n" +
-	"\x03\b\xac\x02\x1a\x02\b<(\x02:\x04list0\x01B\xc6\x01\n" +
+	"\x03\b\xac\x02\x12\x02\b< \x02*\x04list0\x01B\xc6\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\x0eInstancesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (

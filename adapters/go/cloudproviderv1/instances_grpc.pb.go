@@ -30,7 +30,9 @@ const (
 // Replaces InstancesV2, and Instances + Zones v1 which the Go adapter folds in.
 type InstancesServiceClient interface {
 	// Existence, power state and metadata of many nodes together. An error of one
-	// node is its own result; an error of the call says nothing about any node.
+	// node is its own result; an error of the call says nothing about any node. The
+	// controller sends no name twice and no more nodes than the capability allows, nor
+	// none: a provider need not look for them.
 	//
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes
@@ -105,7 +107,9 @@ type InstancesService_ListInstancesClient = grpc.ServerStreamingClient[ListInsta
 // Replaces InstancesV2, and Instances + Zones v1 which the Go adapter folds in.
 type InstancesServiceServer interface {
 	// Existence, power state and metadata of many nodes together. An error of one
-	// node is its own result; an error of the call says nothing about any node.
+	// node is its own result; an error of the call says nothing about any node. The
+	// controller sends no name twice and no more nodes than the capability allows, nor
+	// none: a provider need not look for them.
 	//
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes

@@ -7,7 +7,6 @@
 package cloudproviderv1
 
 import (
-	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -274,9 +273,10 @@ type LoadBalancerAnswer struct {
 	Disposition LoadBalancerDisposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=cloudprovider.v1.LoadBalancerDisposition" json:"disposition,omitempty"`
 	// REQUIRED with READY in an answer to Ensure; without an address there the answer
 	// breaks this contract, unless address_elsewhere is set. Ensure with IN_PROGRESS: early addresses are published.
-	// Update with READY: replaces the Service's status. A status without entries counts
-	// as no status: Get: as stored; elsewhere the Service's status stays as it is. Addresses
-	// are replaced by others, and go with ABSENT and RETAINED of a Delete.
+	// Update with READY: replaces the addresses of the Service's status, by kind. A status
+	// without entries counts as no status: Get: as stored; elsewhere the Service's status stays
+	// as it is. Addresses are replaced by others of their kind, and go with ABSENT and RETAINED
+	// of a Delete.
 	Status *LoadBalancerStatus `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s; outside it
 	// is clamped, absent means 10 s. In an answer to Ensure it delays the next Ensure alone:
@@ -613,9 +613,9 @@ type UpdateLoadBalancerNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// 1 to LoadBalancersCapability.max_services_per_update, no UID twice.
-	Items []*Service `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	// All desired targets of each of them; may be an empty set.
+	// Its Service.
+	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	// All desired targets; may be an empty set.
 	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -658,9 +658,9 @@ func (x *UpdateLoadBalancerNodesRequest) GetContext() *CallContext {
 	return nil
 }
 
-func (x *UpdateLoadBalancerNodesRequest) GetItems() []*Service {
+func (x *UpdateLoadBalancerNodesRequest) GetService() *Service {
 	if x != nil {
-		return x.Items
+		return x.Service
 	}
 	return nil
 }
@@ -672,12 +672,12 @@ func (x *UpdateLoadBalancerNodesRequest) GetTargets() *NodeTargets {
 	return nil
 }
 
-// Results as they finish, in any number of messages.
+// The result of an Update.
 type UpdateLoadBalancerNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Together exactly one per requested Service; one that is missing when the stream ends
-	// is unknown and is asked for again.
-	Results       []*LoadBalancerResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// READY or IN_PROGRESS: the targets were taken. NOT_MANAGED. ABSENT: there is nothing to
+	// update.
+	Answer        *LoadBalancerAnswer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,111 +712,12 @@ func (*UpdateLoadBalancerNodesResponse) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *UpdateLoadBalancerNodesResponse) GetResults() []*LoadBalancerResult {
+func (x *UpdateLoadBalancerNodesResponse) GetAnswer() *LoadBalancerAnswer {
 	if x != nil {
-		return x.Results
+		return x.Answer
 	}
 	return nil
 }
-
-// The answer for one Service. It has no absent, not_managed and effects of its own: the
-// LoadBalancerAnswer has them.
-type LoadBalancerResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Service.uid of the request.
-	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Without an outcome the result is unknown.
-	//
-	// Types that are valid to be assigned to Outcome:
-	//
-	//	*LoadBalancerResult_Found
-	//	*LoadBalancerResult_Error
-	Outcome       isLoadBalancerResult_Outcome `protobuf_oneof:"outcome"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LoadBalancerResult) Reset() {
-	*x = LoadBalancerResult{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LoadBalancerResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LoadBalancerResult) ProtoMessage() {}
-
-func (x *LoadBalancerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LoadBalancerResult.ProtoReflect.Descriptor instead.
-func (*LoadBalancerResult) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *LoadBalancerResult) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *LoadBalancerResult) GetOutcome() isLoadBalancerResult_Outcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return nil
-}
-
-func (x *LoadBalancerResult) GetFound() *LoadBalancerAnswer {
-	if x != nil {
-		if x, ok := x.Outcome.(*LoadBalancerResult_Found); ok {
-			return x.Found
-		}
-	}
-	return nil
-}
-
-func (x *LoadBalancerResult) GetError() *status.Status {
-	if x != nil {
-		if x, ok := x.Outcome.(*LoadBalancerResult_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-type isLoadBalancerResult_Outcome interface {
-	isLoadBalancerResult_Outcome()
-}
-
-type LoadBalancerResult_Found struct {
-	// READY or IN_PROGRESS: the targets were taken. NOT_MANAGED. ABSENT: there is
-	// nothing to update, the controller ensures the Service.
-	Found *LoadBalancerAnswer `protobuf:"bytes,2,opt,name=found,proto3,oneof"`
-}
-
-type LoadBalancerResult_Error struct {
-	// Why not. It concerns this Service only, unless its reason is about the class
-	// of calls. The table of UpdateLoadBalancerNodes says what the controller does.
-	Error *status.Status `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
-}
-
-func (*LoadBalancerResult_Found) isLoadBalancerResult_Outcome() {}
-
-func (*LoadBalancerResult_Error) isLoadBalancerResult_Outcome() {}
 
 // The Service whose load balancer is to go.
 type DeleteLoadBalancerRequest struct {
@@ -831,7 +732,7 @@ type DeleteLoadBalancerRequest struct {
 
 func (x *DeleteLoadBalancerRequest) Reset() {
 	*x = DeleteLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +744,7 @@ func (x *DeleteLoadBalancerRequest) String() string {
 func (*DeleteLoadBalancerRequest) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +757,7 @@ func (x *DeleteLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeleteLoadBalancerRequest) GetContext() *CallContext {
@@ -885,7 +786,7 @@ type DeleteLoadBalancerResponse struct {
 
 func (x *DeleteLoadBalancerResponse) Reset() {
 	*x = DeleteLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +798,7 @@ func (x *DeleteLoadBalancerResponse) String() string {
 func (*DeleteLoadBalancerResponse) ProtoMessage() {}
 
 func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +811,7 @@ func (x *DeleteLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*DeleteLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteLoadBalancerResponse) GetAnswer() *LoadBalancerAnswer {
@@ -931,7 +832,7 @@ type ListLoadBalancersRequest struct {
 
 func (x *ListLoadBalancersRequest) Reset() {
 	*x = ListLoadBalancersRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +844,7 @@ func (x *ListLoadBalancersRequest) String() string {
 func (*ListLoadBalancersRequest) ProtoMessage() {}
 
 func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +857,7 @@ func (x *ListLoadBalancersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersRequest.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListLoadBalancersRequest) GetContext() *CallContext {
@@ -979,7 +880,7 @@ type ListLoadBalancersResponse struct {
 
 func (x *ListLoadBalancersResponse) Reset() {
 	*x = ListLoadBalancersResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +892,7 @@ func (x *ListLoadBalancersResponse) String() string {
 func (*ListLoadBalancersResponse) ProtoMessage() {}
 
 func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +905,7 @@ func (x *ListLoadBalancersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLoadBalancersResponse.ProtoReflect.Descriptor instead.
 func (*ListLoadBalancersResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListLoadBalancersResponse) GetItems() []*OwnedLoadBalancer {
@@ -1037,7 +938,7 @@ type OwnedLoadBalancer struct {
 
 func (x *OwnedLoadBalancer) Reset() {
 	*x = OwnedLoadBalancer{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +950,7 @@ func (x *OwnedLoadBalancer) String() string {
 func (*OwnedLoadBalancer) ProtoMessage() {}
 
 func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +963,7 @@ func (x *OwnedLoadBalancer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedLoadBalancer.ProtoReflect.Descriptor instead.
 func (*OwnedLoadBalancer) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OwnedLoadBalancer) GetIdentity() *LoadBalancerIdentity {
@@ -1103,7 +1004,7 @@ type PlanLoadBalancerRequest struct {
 
 func (x *PlanLoadBalancerRequest) Reset() {
 	*x = PlanLoadBalancerRequest{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1016,7 @@ func (x *PlanLoadBalancerRequest) String() string {
 func (*PlanLoadBalancerRequest) ProtoMessage() {}
 
 func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1029,7 @@ func (x *PlanLoadBalancerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerRequest.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerRequest) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanLoadBalancerRequest) GetContext() *CallContext {
@@ -1170,7 +1071,7 @@ type PlanLoadBalancerResponse struct {
 
 func (x *PlanLoadBalancerResponse) Reset() {
 	*x = PlanLoadBalancerResponse{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1083,7 @@ func (x *PlanLoadBalancerResponse) String() string {
 func (*PlanLoadBalancerResponse) ProtoMessage() {}
 
 func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1096,7 @@ func (x *PlanLoadBalancerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanLoadBalancerResponse.ProtoReflect.Descriptor instead.
 func (*PlanLoadBalancerResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanLoadBalancerResponse) GetChanges() []*PlannedChange {
@@ -1222,7 +1123,7 @@ type PlannedChange struct {
 
 func (x *PlannedChange) Reset() {
 	*x = PlannedChange{}
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1135,7 @@ func (x *PlannedChange) String() string {
 func (*PlannedChange) ProtoMessage() {}
 
 func (x *PlannedChange) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[16]
+	mi := &file_cloudprovider_v1_load_balancers_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1148,7 @@ func (x *PlannedChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedChange.ProtoReflect.Descriptor instead.
 func (*PlannedChange) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{16}
+	return file_cloudprovider_v1_load_balancers_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlannedChange) GetAction() ChangeAction {
@@ -1282,7 +1183,7 @@ var File_cloudprovider_v1_load_balancers_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\n" +
-	"%cloudprovider/v1/load_balancers.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\":\n" +
+	"%cloudprovider/v1/load_balancers.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a cloudprovider/v1/node_sets.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\":\n" +
 	"\x14LoadBalancerIdentity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\xbd\x03\n" +
@@ -1307,18 +1208,13 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
 	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"Z\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc3\x01\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc7\x01\n" +
 	"\x1eUpdateLoadBalancerNodesRequest\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12/\n" +
-	"\x05items\x18\x02 \x03(\v2\x19.cloudprovider.v1.ServiceR\x05items\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"a\n" +
-	"\x1fUpdateLoadBalancerNodesResponse\x12>\n" +
-	"\aresults\x18\x01 \x03(\v2$.cloudprovider.v1.LoadBalancerResultR\aresults\"\x9b\x01\n" +
-	"\x12LoadBalancerResult\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12<\n" +
-	"\x05found\x18\x02 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerH\x00R\x05found\x12*\n" +
-	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
-	"\aoutcome\"\x89\x01\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
+	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"_\n" +
+	"\x1fUpdateLoadBalancerNodesResponse\x12<\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x89\x01\n" +
 	"\x19DeleteLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\"Z\n" +
@@ -1363,21 +1259,21 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x14CHANGE_ACTION_CREATE\x10\x01\x12\x18\n" +
 	"\x14CHANGE_ACTION_UPDATE\x10\x02\x12\x18\n" +
 	"\x14CHANGE_ACTION_DELETE\x10\x03\x12\x19\n" +
-	"\x15CHANGE_ACTION_REPLACE\x10\x042\xa9\x06\n" +
+	"\x15CHANGE_ACTION_REPLACE\x10\x042\x9c\x06\n" +
 	"\x14LoadBalancersService\x12r\n" +
 	"\x0fGetLoadBalancer\x12(.cloudprovider.v1.GetLoadBalancerRequest\x1a).cloudprovider.v1.GetLoadBalancerResponse\"\n" +
 	"\x82\xa8\x19\x06\n" +
-	"\x02\bx(\x03\x12}\n" +
+	"\x02\bx \x03\x12}\n" +
 	"\x12EnsureLoadBalancer\x12+.cloudprovider.v1.EnsureLoadBalancerRequest\x1a,.cloudprovider.v1.EnsureLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx \x01(\x03\x12\x99\x01\n" +
-	"\x17UpdateLoadBalancerNodes\x120.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a1.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\x17\x82\xa8\x19\x13\n" +
-	"\x02\bx\x10\x01\x1a\x02\bx \x01(\x032\x03uid0\x01\x12}\n" +
+	"\x02\bx\x18\x01 \x03\x12\x8c\x01\n" +
+	"\x17UpdateLoadBalancerNodes\x120.cloudprovider.v1.UpdateLoadBalancerNodesRequest\x1a1.cloudprovider.v1.UpdateLoadBalancerNodesResponse\"\f\x82\xa8\x19\b\n" +
+	"\x02\bx\x18\x01 \x03\x12}\n" +
 	"\x12DeleteLoadBalancer\x12+.cloudprovider.v1.DeleteLoadBalancerRequest\x1a,.cloudprovider.v1.DeleteLoadBalancerResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx \x01(\x03\x12\x85\x01\n" +
+	"\x02\bx\x18\x01 \x03\x12\x85\x01\n" +
 	"\x11ListLoadBalancers\x12*.cloudprovider.v1.ListLoadBalancersRequest\x1a+.cloudprovider.v1.ListLoadBalancersResponse\"\x15\x82\xa8\x19\x11\n" +
-	"\x03\b\xac\x02\x1a\x02\b<(\x03:\x04list0\x01\x12{\n" +
+	"\x03\b\xac\x02\x12\x02\b< \x03*\x04list0\x01\x12{\n" +
 	"\x10PlanLoadBalancer\x12).cloudprovider.v1.PlanLoadBalancerRequest\x1a*.cloudprovider.v1.PlanLoadBalancerResponse\"\x10\x82\xa8\x19\f\n" +
-	"\x02\bx(\x03:\x04planB\xca\x01\n" +
+	"\x02\bx \x03*\x04planB\xca\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\x12LoadBalancersProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
@@ -1393,7 +1289,7 @@ func file_cloudprovider_v1_load_balancers_proto_rawDescGZIP() []byte {
 }
 
 var file_cloudprovider_v1_load_balancers_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_cloudprovider_v1_load_balancers_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(LoadBalancerDisposition)(0),            // 0: cloudprovider.v1.LoadBalancerDisposition
 	(PlanOperation)(0),                      // 1: cloudprovider.v1.PlanOperation
@@ -1406,75 +1302,71 @@ var file_cloudprovider_v1_load_balancers_proto_goTypes = []any{
 	(*EnsureLoadBalancerResponse)(nil),      // 8: cloudprovider.v1.EnsureLoadBalancerResponse
 	(*UpdateLoadBalancerNodesRequest)(nil),  // 9: cloudprovider.v1.UpdateLoadBalancerNodesRequest
 	(*UpdateLoadBalancerNodesResponse)(nil), // 10: cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	(*LoadBalancerResult)(nil),              // 11: cloudprovider.v1.LoadBalancerResult
-	(*DeleteLoadBalancerRequest)(nil),       // 12: cloudprovider.v1.DeleteLoadBalancerRequest
-	(*DeleteLoadBalancerResponse)(nil),      // 13: cloudprovider.v1.DeleteLoadBalancerResponse
-	(*ListLoadBalancersRequest)(nil),        // 14: cloudprovider.v1.ListLoadBalancersRequest
-	(*ListLoadBalancersResponse)(nil),       // 15: cloudprovider.v1.ListLoadBalancersResponse
-	(*OwnedLoadBalancer)(nil),               // 16: cloudprovider.v1.OwnedLoadBalancer
-	(*PlanLoadBalancerRequest)(nil),         // 17: cloudprovider.v1.PlanLoadBalancerRequest
-	(*PlanLoadBalancerResponse)(nil),        // 18: cloudprovider.v1.PlanLoadBalancerResponse
-	(*PlannedChange)(nil),                   // 19: cloudprovider.v1.PlannedChange
-	(*LoadBalancerStatus)(nil),              // 20: cloudprovider.v1.LoadBalancerStatus
-	(*durationpb.Duration)(nil),             // 21: google.protobuf.Duration
-	(*KubernetesEffects)(nil),               // 22: cloudprovider.v1.KubernetesEffects
-	(*CallContext)(nil),                     // 23: cloudprovider.v1.CallContext
-	(*Service)(nil),                         // 24: cloudprovider.v1.Service
-	(*NodeTargets)(nil),                     // 25: cloudprovider.v1.NodeTargets
-	(*status.Status)(nil),                   // 26: google.rpc.Status
-	(*ServiceRef)(nil),                      // 27: cloudprovider.v1.ServiceRef
+	(*DeleteLoadBalancerRequest)(nil),       // 11: cloudprovider.v1.DeleteLoadBalancerRequest
+	(*DeleteLoadBalancerResponse)(nil),      // 12: cloudprovider.v1.DeleteLoadBalancerResponse
+	(*ListLoadBalancersRequest)(nil),        // 13: cloudprovider.v1.ListLoadBalancersRequest
+	(*ListLoadBalancersResponse)(nil),       // 14: cloudprovider.v1.ListLoadBalancersResponse
+	(*OwnedLoadBalancer)(nil),               // 15: cloudprovider.v1.OwnedLoadBalancer
+	(*PlanLoadBalancerRequest)(nil),         // 16: cloudprovider.v1.PlanLoadBalancerRequest
+	(*PlanLoadBalancerResponse)(nil),        // 17: cloudprovider.v1.PlanLoadBalancerResponse
+	(*PlannedChange)(nil),                   // 18: cloudprovider.v1.PlannedChange
+	(*LoadBalancerStatus)(nil),              // 19: cloudprovider.v1.LoadBalancerStatus
+	(*durationpb.Duration)(nil),             // 20: google.protobuf.Duration
+	(*KubernetesEffects)(nil),               // 21: cloudprovider.v1.KubernetesEffects
+	(*CallContext)(nil),                     // 22: cloudprovider.v1.CallContext
+	(*Service)(nil),                         // 23: cloudprovider.v1.Service
+	(*NodeTargets)(nil),                     // 24: cloudprovider.v1.NodeTargets
+	(*ServiceRef)(nil),                      // 25: cloudprovider.v1.ServiceRef
 }
 var file_cloudprovider_v1_load_balancers_proto_depIdxs = []int32{
 	0,  // 0: cloudprovider.v1.LoadBalancerAnswer.disposition:type_name -> cloudprovider.v1.LoadBalancerDisposition
-	20, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	21, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
+	19, // 1: cloudprovider.v1.LoadBalancerAnswer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	20, // 2: cloudprovider.v1.LoadBalancerAnswer.retry_after:type_name -> google.protobuf.Duration
 	3,  // 3: cloudprovider.v1.LoadBalancerAnswer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	22, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	23, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	21, // 4: cloudprovider.v1.LoadBalancerAnswer.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	22, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
 	4,  // 8: cloudprovider.v1.GetLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	22, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
 	4,  // 12: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 13: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.items:type_name -> cloudprovider.v1.Service
-	25, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	11, // 16: cloudprovider.v1.UpdateLoadBalancerNodesResponse.results:type_name -> cloudprovider.v1.LoadBalancerResult
-	4,  // 17: cloudprovider.v1.LoadBalancerResult.found:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	26, // 18: cloudprovider.v1.LoadBalancerResult.error:type_name -> google.rpc.Status
-	23, // 19: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	24, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	4,  // 21: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	23, // 22: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
-	16, // 23: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
-	3,  // 24: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	27, // 25: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
-	20, // 26: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	23, // 27: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	1,  // 28: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
-	24, // 29: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	25, // 30: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	19, // 31: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
-	2,  // 32: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
-	5,  // 33: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
-	7,  // 34: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
-	9,  // 35: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
-	12, // 36: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
-	14, // 37: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
-	17, // 38: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
-	6,  // 39: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
-	8,  // 40: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
-	10, // 41: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	13, // 42: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
-	15, // 43: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
-	18, // 44: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
-	39, // [39:45] is the sub-list for method output_type
-	33, // [33:39] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 13: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	4,  // 16: cloudprovider.v1.UpdateLoadBalancerNodesResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 17: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 18: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	4,  // 19: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 20: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
+	15, // 21: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
+	3,  // 22: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	25, // 23: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
+	19, // 24: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	22, // 25: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	1,  // 26: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
+	23, // 27: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 28: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	18, // 29: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
+	2,  // 30: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
+	5,  // 31: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
+	7,  // 32: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
+	9,  // 33: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
+	11, // 34: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
+	13, // 35: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
+	16, // 36: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
+	6,  // 37: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
+	8,  // 38: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
+	10, // 39: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
+	12, // 40: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
+	14, // 41: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
+	17, // 42: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_load_balancers_proto_init() }
@@ -1485,17 +1377,13 @@ func file_cloudprovider_v1_load_balancers_proto_init() {
 	file_cloudprovider_v1_common_proto_init()
 	file_cloudprovider_v1_node_sets_proto_init()
 	file_cloudprovider_v1_options_proto_init()
-	file_cloudprovider_v1_load_balancers_proto_msgTypes[8].OneofWrappers = []any{
-		(*LoadBalancerResult_Found)(nil),
-		(*LoadBalancerResult_Error)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_load_balancers_proto_rawDesc), len(file_cloudprovider_v1_load_balancers_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

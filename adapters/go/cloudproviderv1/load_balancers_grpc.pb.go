@@ -71,7 +71,7 @@ type LoadBalancersServiceClient interface {
 	//	READY or another one of a Service   Ensure
 	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again, once
+	//	NODE_SET_UNKNOWN                    syncs the set, Get again, once
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
@@ -100,7 +100,7 @@ type LoadBalancersServiceClient interface {
 	//	  contract, UNIMPLEMENTED
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure again, once
+	//	NODE_SET_UNKNOWN                    syncs the set, Ensure again, once
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
 	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
 	//	                                    of this call; Ensure after that
@@ -108,9 +108,7 @@ type LoadBalancersServiceClient interface {
 	//	                                    not shown
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
-	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. The controller sends as many Services as
-	// take about 10 s at the pace of the last results.
+	// New targets for the load balancer, nothing else. Never creates one.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in sync
@@ -121,16 +119,10 @@ type LoadBalancersServiceClient interface {
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error; no result in a     Ensure of this Service, whose
-	//	  call about it alone               answer decides; the other Services of the
-	//	                                    call are not concerned
-	//	no result in a call about several   Update of those in smaller calls; not shown
-	//	error of the whole call             as that error for each Service that has no
-	//	                                    result yet
-	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those again, once
-	//	  call
+	//	NODE_SET_UNKNOWN                    syncs the set, Update again, once
+	//	any other error                     Ensure, whose answer decides
 	//	UNIMPLEMENTED                       Ensure instead of Update
-	UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse], error)
+	UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (*UpdateLoadBalancerNodesResponse, error)
 	// Removes the load balancer and every part of it. The answer is ABSENT if there is
 	// none. The class of the Service does not count: a load balancer that this provider
 	// made SHOULD be removed though its class is declared no longer, and is NOT_MANAGED
@@ -194,24 +186,15 @@ func (c *loadBalancersServiceClient) EnsureLoadBalancer(ctx context.Context, in 
 	return out, nil
 }
 
-func (c *loadBalancersServiceClient) UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse], error) {
+func (c *loadBalancersServiceClient) UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (*UpdateLoadBalancerNodesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &LoadBalancersService_ServiceDesc.Streams[0], LoadBalancersService_UpdateLoadBalancerNodes_FullMethodName, cOpts...)
+	out := new(UpdateLoadBalancerNodesResponse)
+	err := c.cc.Invoke(ctx, LoadBalancersService_UpdateLoadBalancerNodes_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
+	return out, nil
 }
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type LoadBalancersService_UpdateLoadBalancerNodesClient = grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse]
 
 func (c *loadBalancersServiceClient) DeleteLoadBalancer(ctx context.Context, in *DeleteLoadBalancerRequest, opts ...grpc.CallOption) (*DeleteLoadBalancerResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -225,7 +208,7 @@ func (c *loadBalancersServiceClient) DeleteLoadBalancer(ctx context.Context, in 
 
 func (c *loadBalancersServiceClient) ListLoadBalancers(ctx context.Context, in *ListLoadBalancersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLoadBalancersResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &LoadBalancersService_ServiceDesc.Streams[1], LoadBalancersService_ListLoadBalancers_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &LoadBalancersService_ServiceDesc.Streams[0], LoadBalancersService_ListLoadBalancers_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +279,7 @@ type LoadBalancersServiceServer interface {
 	//	READY or another one of a Service   Ensure
 	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again, once
+	//	NODE_SET_UNKNOWN                    syncs the set, Get again, once
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
@@ -325,7 +308,7 @@ type LoadBalancersServiceServer interface {
 	//	  contract, UNIMPLEMENTED
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
-	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure again, once
+	//	NODE_SET_UNKNOWN                    syncs the set, Ensure again, once
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
 	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
 	//	                                    of this call; Ensure after that
@@ -333,9 +316,7 @@ type LoadBalancersServiceServer interface {
 	//	                                    not shown
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
-	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. The controller sends as many Services as
-	// take about 10 s at the pace of the last results.
+	// New targets for the load balancer, nothing else. Never creates one.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in sync
@@ -346,16 +327,10 @@ type LoadBalancersServiceServer interface {
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error; no result in a     Ensure of this Service, whose
-	//	  call about it alone               answer decides; the other Services of the
-	//	                                    call are not concerned
-	//	no result in a call about several   Update of those in smaller calls; not shown
-	//	error of the whole call             as that error for each Service that has no
-	//	                                    result yet
-	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those again, once
-	//	  call
+	//	NODE_SET_UNKNOWN                    syncs the set, Update again, once
+	//	any other error                     Ensure, whose answer decides
 	//	UNIMPLEMENTED                       Ensure instead of Update
-	UpdateLoadBalancerNodes(*UpdateLoadBalancerNodesRequest, grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]) error
+	UpdateLoadBalancerNodes(context.Context, *UpdateLoadBalancerNodesRequest) (*UpdateLoadBalancerNodesResponse, error)
 	// Removes the load balancer and every part of it. The answer is ABSENT if there is
 	// none. The class of the Service does not count: a load balancer that this provider
 	// made SHOULD be removed though its class is declared no longer, and is NOT_MANAGED
@@ -405,8 +380,8 @@ func (UnimplementedLoadBalancersServiceServer) GetLoadBalancer(context.Context, 
 func (UnimplementedLoadBalancersServiceServer) EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnsureLoadBalancer not implemented")
 }
-func (UnimplementedLoadBalancersServiceServer) UpdateLoadBalancerNodes(*UpdateLoadBalancerNodesRequest, grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]) error {
-	return status.Error(codes.Unimplemented, "method UpdateLoadBalancerNodes not implemented")
+func (UnimplementedLoadBalancersServiceServer) UpdateLoadBalancerNodes(context.Context, *UpdateLoadBalancerNodesRequest) (*UpdateLoadBalancerNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateLoadBalancerNodes not implemented")
 }
 func (UnimplementedLoadBalancersServiceServer) DeleteLoadBalancer(context.Context, *DeleteLoadBalancerRequest) (*DeleteLoadBalancerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteLoadBalancer not implemented")
@@ -474,16 +449,23 @@ func _LoadBalancersService_EnsureLoadBalancer_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
-func _LoadBalancersService_UpdateLoadBalancerNodes_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(UpdateLoadBalancerNodesRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
+func _LoadBalancersService_UpdateLoadBalancerNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateLoadBalancerNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
 	}
-	return srv.(LoadBalancersServiceServer).UpdateLoadBalancerNodes(m, &grpc.GenericServerStream[UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse]{ServerStream: stream})
+	if interceptor == nil {
+		return srv.(LoadBalancersServiceServer).UpdateLoadBalancerNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LoadBalancersService_UpdateLoadBalancerNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LoadBalancersServiceServer).UpdateLoadBalancerNodes(ctx, req.(*UpdateLoadBalancerNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type LoadBalancersService_UpdateLoadBalancerNodesServer = grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]
 
 func _LoadBalancersService_DeleteLoadBalancer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteLoadBalancerRequest)
@@ -548,6 +530,10 @@ var LoadBalancersService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LoadBalancersService_EnsureLoadBalancer_Handler,
 		},
 		{
+			MethodName: "UpdateLoadBalancerNodes",
+			Handler:    _LoadBalancersService_UpdateLoadBalancerNodes_Handler,
+		},
+		{
 			MethodName: "DeleteLoadBalancer",
 			Handler:    _LoadBalancersService_DeleteLoadBalancer_Handler,
 		},
@@ -557,11 +543,6 @@ var LoadBalancersService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "UpdateLoadBalancerNodes",
-			Handler:       _LoadBalancersService_UpdateLoadBalancerNodes_Handler,
-			ServerStreams: true,
-		},
 		{
 			StreamName:    "ListLoadBalancers",
 			Handler:       _LoadBalancersService_ListLoadBalancers_Handler,

@@ -21,17 +21,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// One part of an upload.
+// A part of the set; aims at 1 MiB.
 type SyncNodeSetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one is set.
-	//
-	// Types that are valid to be assigned to Part:
-	//
-	//	*SyncNodeSetRequest_Begin
-	//	*SyncNodeSetRequest_Chunk
-	//	*SyncNodeSetRequest_Commit
-	Part          isSyncNodeSetRequest_Part `protobuf_oneof:"part"`
+	// Context of this attempt; in the first message alone.
+	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// Nodes of the set, whole. Only a change of provider ID, addresses, Pod CIDRs or the
+	// labels of LoadBalancersCapability.target_label_keys makes a new revision. Other fields
+	// are at most some 10 s older than a call that names the revision.
+	Nodes []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Set in the last message alone, with the fields below.
+	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The revision, at most 64 bytes, opaque to the provider: compared for equality only. Equal
+	// revisions have the same targets, over restarts of the controller too.
+	Revision string `protobuf:"bytes,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Nodes of all messages together, to check.
+	NodeCount     uint32 `protobuf:"varint,5,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -66,251 +71,37 @@ func (*SyncNodeSetRequest) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *SyncNodeSetRequest) GetPart() isSyncNodeSetRequest_Part {
-	if x != nil {
-		return x.Part
-	}
-	return nil
-}
-
-func (x *SyncNodeSetRequest) GetBegin() *NodeSetBegin {
-	if x != nil {
-		if x, ok := x.Part.(*SyncNodeSetRequest_Begin); ok {
-			return x.Begin
-		}
-	}
-	return nil
-}
-
-func (x *SyncNodeSetRequest) GetChunk() *NodeSetChunk {
-	if x != nil {
-		if x, ok := x.Part.(*SyncNodeSetRequest_Chunk); ok {
-			return x.Chunk
-		}
-	}
-	return nil
-}
-
-func (x *SyncNodeSetRequest) GetCommit() *NodeSetCommit {
-	if x != nil {
-		if x, ok := x.Part.(*SyncNodeSetRequest_Commit); ok {
-			return x.Commit
-		}
-	}
-	return nil
-}
-
-type isSyncNodeSetRequest_Part interface {
-	isSyncNodeSetRequest_Part()
-}
-
-type SyncNodeSetRequest_Begin struct {
-	// First message.
-	Begin *NodeSetBegin `protobuf:"bytes,1,opt,name=begin,proto3,oneof"`
-}
-
-type SyncNodeSetRequest_Chunk struct {
-	// Any number.
-	Chunk *NodeSetChunk `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
-}
-
-type SyncNodeSetRequest_Commit struct {
-	// Last message.
-	Commit *NodeSetCommit `protobuf:"bytes,3,opt,name=commit,proto3,oneof"`
-}
-
-func (*SyncNodeSetRequest_Begin) isSyncNodeSetRequest_Part() {}
-
-func (*SyncNodeSetRequest_Chunk) isSyncNodeSetRequest_Part() {}
-
-func (*SyncNodeSetRequest_Commit) isSyncNodeSetRequest_Part() {}
-
-// The set that is coming.
-type NodeSetBegin struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Context of this attempt.
-	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// Name of the set, at most 64 bytes.
-	SetId string `protobuf:"bytes,2,opt,name=set_id,json=setId,proto3" json:"set_id,omitempty"`
-	// Empty: a snapshot. Otherwise, with deltas, the revision that the chunks change.
-	BaseRevision string `protobuf:"bytes,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
-	// Revision after this sync, at most 64 bytes. Made by the controller from the
-	// nodes' names, provider ids, addresses, Pod CIDRs and the labels of
-	// LoadBalancersCapability.target_label_keys, opaque to the provider: compared for equality only. Equal revisions have these in common, over
-	// restarts of the controller too.
-	Revision string `protobuf:"bytes,4,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Nodes in the set after this sync, to check.
-	NodeCount     uint32 `protobuf:"varint,5,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSetBegin) Reset() {
-	*x = NodeSetBegin{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSetBegin) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSetBegin) ProtoMessage() {}
-
-func (x *NodeSetBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSetBegin.ProtoReflect.Descriptor instead.
-func (*NodeSetBegin) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *NodeSetBegin) GetContext() *CallContext {
+func (x *SyncNodeSetRequest) GetContext() *CallContext {
 	if x != nil {
 		return x.Context
 	}
 	return nil
 }
 
-func (x *NodeSetBegin) GetSetId() string {
+func (x *SyncNodeSetRequest) GetNodes() []*Node {
 	if x != nil {
-		return x.SetId
+		return x.Nodes
 	}
-	return ""
+	return nil
 }
 
-func (x *NodeSetBegin) GetBaseRevision() string {
+func (x *SyncNodeSetRequest) GetComplete() bool {
 	if x != nil {
-		return x.BaseRevision
+		return x.Complete
 	}
-	return ""
+	return false
 }
 
-func (x *NodeSetBegin) GetRevision() string {
+func (x *SyncNodeSetRequest) GetRevision() string {
 	if x != nil {
 		return x.Revision
 	}
 	return ""
 }
 
-func (x *NodeSetBegin) GetNodeCount() uint32 {
+func (x *SyncNodeSetRequest) GetNodeCount() uint32 {
 	if x != nil {
 		return x.NodeCount
-	}
-	return 0
-}
-
-// A part of the change; aims at 1 MiB. A name stands in one upload once, so that
-// the order of chunks does not matter.
-type NodeSetChunk struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes that are new or changed, whole. Only a change of provider id, addresses,
-	// Pod CIDRs or declared labels makes a new revision and leads to a call; other fields
-	// are as they were when the controller made the latest call that names the revision.
-	Upserts []*Node `protobuf:"bytes,1,rep,name=upserts,proto3" json:"upserts,omitempty"`
-	// Names of nodes that left. Empty in a snapshot.
-	Removals      []string `protobuf:"bytes,2,rep,name=removals,proto3" json:"removals,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSetChunk) Reset() {
-	*x = NodeSetChunk{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSetChunk) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSetChunk) ProtoMessage() {}
-
-func (x *NodeSetChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSetChunk.ProtoReflect.Descriptor instead.
-func (*NodeSetChunk) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *NodeSetChunk) GetUpserts() []*Node {
-	if x != nil {
-		return x.Upserts
-	}
-	return nil
-}
-
-func (x *NodeSetChunk) GetRemovals() []string {
-	if x != nil {
-		return x.Removals
-	}
-	return nil
-}
-
-// The upload is whole.
-type NodeSetCommit struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Upserts and removals of all chunks together, to check: a chunk of changed nodes
-	// that was lost leaves node_count right.
-	ChangeCount   uint32 `protobuf:"varint,1,opt,name=change_count,json=changeCount,proto3" json:"change_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeSetCommit) Reset() {
-	*x = NodeSetCommit{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeSetCommit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeSetCommit) ProtoMessage() {}
-
-func (x *NodeSetCommit) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeSetCommit.ProtoReflect.Descriptor instead.
-func (*NodeSetCommit) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *NodeSetCommit) GetChangeCount() uint32 {
-	if x != nil {
-		return x.ChangeCount
 	}
 	return 0
 }
@@ -318,7 +109,7 @@ func (x *NodeSetCommit) GetChangeCount() uint32 {
 // Applied.
 type SyncNodeSetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NodeSetBegin.revision.
+	// SyncNodeSetRequest.revision.
 	Revision      string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -326,7 +117,7 @@ type SyncNodeSetResponse struct {
 
 func (x *SyncNodeSetResponse) Reset() {
 	*x = SyncNodeSetResponse{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[4]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -338,7 +129,7 @@ func (x *SyncNodeSetResponse) String() string {
 func (*SyncNodeSetResponse) ProtoMessage() {}
 
 func (x *SyncNodeSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[4]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -351,7 +142,7 @@ func (x *SyncNodeSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncNodeSetResponse.ProtoReflect.Descriptor instead.
 func (*SyncNodeSetResponse) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{4}
+	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *SyncNodeSetResponse) GetRevision() string {
@@ -361,20 +152,21 @@ func (x *SyncNodeSetResponse) GetRevision() string {
 	return ""
 }
 
-// Names a revision of a set that was synced.
+// Nodes of a revision that was synced.
 type NodeSetRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NodeSetBegin.set_id.
-	SetId string `protobuf:"bytes,1,opt,name=set_id,json=setId,proto3" json:"set_id,omitempty"`
-	// NodeSetBegin.revision; not held: NODE_SET_UNKNOWN.
-	Revision      string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// SyncNodeSetRequest.revision; not held: NODE_SET_UNKNOWN.
+	Revision string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Absent: all nodes of the revision. Present: exactly these (outrigger.dev/node-selector);
+	// may be none. A name that the revision lacks: NODE_SET_UNKNOWN.
+	Only          *NodeNames `protobuf:"bytes,2,opt,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeSetRef) Reset() {
 	*x = NodeSetRef{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +178,7 @@ func (x *NodeSetRef) String() string {
 func (*NodeSetRef) ProtoMessage() {}
 
 func (x *NodeSetRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[5]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,14 +191,7 @@ func (x *NodeSetRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSetRef.ProtoReflect.Descriptor instead.
 func (*NodeSetRef) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *NodeSetRef) GetSetId() string {
-	if x != nil {
-		return x.SetId
-	}
-	return ""
+	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeSetRef) GetRevision() string {
@@ -416,9 +201,63 @@ func (x *NodeSetRef) GetRevision() string {
 	return ""
 }
 
-// The nodes themselves, for a provider without node sets or with fewer than there are
-// selectors. A node has some 650 bytes: a message of 4 MiB holds some 6,000, a stream of 128 MiB the 100,000 that a set may have. A call that would be larger than
-// HandshakeResponse.max_receive_message_bytes is not made: the Service gets an event that says so.
+func (x *NodeSetRef) GetOnly() *NodeNames {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
+// Names of Nodes.
+type NodeNames struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No name twice.
+	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeNames) Reset() {
+	*x = NodeNames{}
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeNames) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeNames) ProtoMessage() {}
+
+func (x *NodeNames) ProtoReflect() protoreflect.Message {
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeNames.ProtoReflect.Descriptor instead.
+func (*NodeNames) Descriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NodeNames) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// The nodes themselves, for a provider without node sets. A node has some 650 bytes, so that a
+// message of 4 MiB holds some 6,000. A call that would be larger than
+// HandshakeResponse.max_receive_message_bytes is not made: the Service gets an event that
+// says so.
 type InlineNodes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All of them; may be empty.
@@ -429,7 +268,7 @@ type InlineNodes struct {
 
 func (x *InlineNodes) Reset() {
 	*x = InlineNodes{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +280,7 @@ func (x *InlineNodes) String() string {
 func (*InlineNodes) ProtoMessage() {}
 
 func (x *InlineNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[6]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +293,7 @@ func (x *InlineNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InlineNodes.ProtoReflect.Descriptor instead.
 func (*InlineNodes) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{6}
+	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *InlineNodes) GetNodes() []*Node {
@@ -480,7 +319,7 @@ type NodeTargets struct {
 
 func (x *NodeTargets) Reset() {
 	*x = NodeTargets{}
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +331,7 @@ func (x *NodeTargets) String() string {
 func (*NodeTargets) ProtoMessage() {}
 
 func (x *NodeTargets) ProtoReflect() protoreflect.Message {
-	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[7]
+	mi := &file_cloudprovider_v1_node_sets_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +344,7 @@ func (x *NodeTargets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTargets.ProtoReflect.Descriptor instead.
 func (*NodeTargets) Descriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{7}
+	return file_cloudprovider_v1_node_sets_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeTargets) GetTargets() isNodeTargets_Targets {
@@ -555,30 +394,22 @@ var File_cloudprovider_v1_node_sets_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_node_sets_proto_rawDesc = "" +
 	"\n" +
-	" cloudprovider/v1/node_sets.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\"\xc7\x01\n" +
-	"\x12SyncNodeSetRequest\x126\n" +
-	"\x05begin\x18\x01 \x01(\v2\x1e.cloudprovider.v1.NodeSetBeginH\x00R\x05begin\x126\n" +
-	"\x05chunk\x18\x02 \x01(\v2\x1e.cloudprovider.v1.NodeSetChunkH\x00R\x05chunk\x129\n" +
-	"\x06commit\x18\x03 \x01(\v2\x1f.cloudprovider.v1.NodeSetCommitH\x00R\x06commitB\x06\n" +
-	"\x04part\"\xbe\x01\n" +
-	"\fNodeSetBegin\x127\n" +
-	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12\x15\n" +
-	"\x06set_id\x18\x02 \x01(\tR\x05setId\x12#\n" +
-	"\rbase_revision\x18\x03 \x01(\tR\fbaseRevision\x12\x1a\n" +
+	" cloudprovider/v1/node_sets.proto\x12\x10cloudprovider.v1\x1a\x1dcloudprovider/v1/common.proto\x1a\x1ecloudprovider/v1/options.proto\"\xd2\x01\n" +
+	"\x12SyncNodeSetRequest\x127\n" +
+	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12,\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x16.cloudprovider.v1.NodeR\x05nodes\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x1a\n" +
 	"\brevision\x18\x04 \x01(\tR\brevision\x12\x1d\n" +
 	"\n" +
-	"node_count\x18\x05 \x01(\rR\tnodeCount\"\\\n" +
-	"\fNodeSetChunk\x120\n" +
-	"\aupserts\x18\x01 \x03(\v2\x16.cloudprovider.v1.NodeR\aupserts\x12\x1a\n" +
-	"\bremovals\x18\x02 \x03(\tR\bremovals\"2\n" +
-	"\rNodeSetCommit\x12!\n" +
-	"\fchange_count\x18\x01 \x01(\rR\vchangeCount\"1\n" +
+	"node_count\x18\x05 \x01(\rR\tnodeCount\"1\n" +
 	"\x13SyncNodeSetResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\tR\brevision\"?\n" +
+	"\brevision\x18\x01 \x01(\tR\brevision\"Y\n" +
 	"\n" +
-	"NodeSetRef\x12\x15\n" +
-	"\x06set_id\x18\x01 \x01(\tR\x05setId\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\tR\brevision\";\n" +
+	"NodeSetRef\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\tR\brevision\x12/\n" +
+	"\x04only\x18\x02 \x01(\v2\x1b.cloudprovider.v1.NodeNamesR\x04only\"!\n" +
+	"\tNodeNames\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\";\n" +
 	"\vInlineNodes\x12,\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x16.cloudprovider.v1.NodeR\x05nodes\"\x83\x01\n" +
 	"\vNodeTargets\x120\n" +
@@ -602,35 +433,31 @@ func file_cloudprovider_v1_node_sets_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_node_sets_proto_rawDescData
 }
 
-var file_cloudprovider_v1_node_sets_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cloudprovider_v1_node_sets_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_cloudprovider_v1_node_sets_proto_goTypes = []any{
 	(*SyncNodeSetRequest)(nil),  // 0: cloudprovider.v1.SyncNodeSetRequest
-	(*NodeSetBegin)(nil),        // 1: cloudprovider.v1.NodeSetBegin
-	(*NodeSetChunk)(nil),        // 2: cloudprovider.v1.NodeSetChunk
-	(*NodeSetCommit)(nil),       // 3: cloudprovider.v1.NodeSetCommit
-	(*SyncNodeSetResponse)(nil), // 4: cloudprovider.v1.SyncNodeSetResponse
-	(*NodeSetRef)(nil),          // 5: cloudprovider.v1.NodeSetRef
-	(*InlineNodes)(nil),         // 6: cloudprovider.v1.InlineNodes
-	(*NodeTargets)(nil),         // 7: cloudprovider.v1.NodeTargets
-	(*CallContext)(nil),         // 8: cloudprovider.v1.CallContext
-	(*Node)(nil),                // 9: cloudprovider.v1.Node
+	(*SyncNodeSetResponse)(nil), // 1: cloudprovider.v1.SyncNodeSetResponse
+	(*NodeSetRef)(nil),          // 2: cloudprovider.v1.NodeSetRef
+	(*NodeNames)(nil),           // 3: cloudprovider.v1.NodeNames
+	(*InlineNodes)(nil),         // 4: cloudprovider.v1.InlineNodes
+	(*NodeTargets)(nil),         // 5: cloudprovider.v1.NodeTargets
+	(*CallContext)(nil),         // 6: cloudprovider.v1.CallContext
+	(*Node)(nil),                // 7: cloudprovider.v1.Node
 }
 var file_cloudprovider_v1_node_sets_proto_depIdxs = []int32{
-	1, // 0: cloudprovider.v1.SyncNodeSetRequest.begin:type_name -> cloudprovider.v1.NodeSetBegin
-	2, // 1: cloudprovider.v1.SyncNodeSetRequest.chunk:type_name -> cloudprovider.v1.NodeSetChunk
-	3, // 2: cloudprovider.v1.SyncNodeSetRequest.commit:type_name -> cloudprovider.v1.NodeSetCommit
-	8, // 3: cloudprovider.v1.NodeSetBegin.context:type_name -> cloudprovider.v1.CallContext
-	9, // 4: cloudprovider.v1.NodeSetChunk.upserts:type_name -> cloudprovider.v1.Node
-	9, // 5: cloudprovider.v1.InlineNodes.nodes:type_name -> cloudprovider.v1.Node
-	5, // 6: cloudprovider.v1.NodeTargets.ref:type_name -> cloudprovider.v1.NodeSetRef
-	6, // 7: cloudprovider.v1.NodeTargets.inline:type_name -> cloudprovider.v1.InlineNodes
-	0, // 8: cloudprovider.v1.NodeSetsService.SyncNodeSet:input_type -> cloudprovider.v1.SyncNodeSetRequest
-	4, // 9: cloudprovider.v1.NodeSetsService.SyncNodeSet:output_type -> cloudprovider.v1.SyncNodeSetResponse
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	6, // 0: cloudprovider.v1.SyncNodeSetRequest.context:type_name -> cloudprovider.v1.CallContext
+	7, // 1: cloudprovider.v1.SyncNodeSetRequest.nodes:type_name -> cloudprovider.v1.Node
+	3, // 2: cloudprovider.v1.NodeSetRef.only:type_name -> cloudprovider.v1.NodeNames
+	7, // 3: cloudprovider.v1.InlineNodes.nodes:type_name -> cloudprovider.v1.Node
+	2, // 4: cloudprovider.v1.NodeTargets.ref:type_name -> cloudprovider.v1.NodeSetRef
+	4, // 5: cloudprovider.v1.NodeTargets.inline:type_name -> cloudprovider.v1.InlineNodes
+	0, // 6: cloudprovider.v1.NodeSetsService.SyncNodeSet:input_type -> cloudprovider.v1.SyncNodeSetRequest
+	1, // 7: cloudprovider.v1.NodeSetsService.SyncNodeSet:output_type -> cloudprovider.v1.SyncNodeSetResponse
+	7, // [7:8] is the sub-list for method output_type
+	6, // [6:7] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_node_sets_proto_init() }
@@ -640,12 +467,7 @@ func file_cloudprovider_v1_node_sets_proto_init() {
 	}
 	file_cloudprovider_v1_common_proto_init()
 	file_cloudprovider_v1_options_proto_init()
-	file_cloudprovider_v1_node_sets_proto_msgTypes[0].OneofWrappers = []any{
-		(*SyncNodeSetRequest_Begin)(nil),
-		(*SyncNodeSetRequest_Chunk)(nil),
-		(*SyncNodeSetRequest_Commit)(nil),
-	}
-	file_cloudprovider_v1_node_sets_proto_msgTypes[7].OneofWrappers = []any{
+	file_cloudprovider_v1_node_sets_proto_msgTypes[5].OneofWrappers = []any{
 		(*NodeTargets_Ref)(nil),
 		(*NodeTargets_Inline)(nil),
 	}
@@ -655,7 +477,7 @@ func file_cloudprovider_v1_node_sets_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_node_sets_proto_rawDesc), len(file_cloudprovider_v1_node_sets_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,35 +29,24 @@ const (
 // Keeps one copy of the backend nodes in the provider, so that a load balancer
 // call names a revision instead of carrying every node.
 //
-// A provider holds NodeSetsCapability.max_sets sets, and of each at least the two
-// revisions synced last: calls under way may name the one before the latest. It MAY
-// forget the set that was synced longest ago beyond that, and all of them when the
-// process ends. A call resolves its revision when it arrives: a later sync does not
-// change the nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set. The controller has one set for Services
-// without a selector, and one for those of each selector (outrigger.dev/node-selector).
+// There is one set. A provider holds at least the two revisions of it that were synced last:
+// calls under way may name the one before the latest. It MAY forget them when the process
+// ends. A call resolves its revision when it arrives: a later sync does not change the nodes
+// of a call under way. A call that names what is not held is answered NODE_SET_UNKNOWN,
+// never with an empty set.
 type NodeSetsServiceClient interface {
-	// begin, any number of chunks, commit, half-close. Applied as a whole when
-	// commit has arrived, or not at all. The half-close alone proves nothing:
-	// some servers report a cancelled upload as a normal end of stream. Syncing a
-	// revision that is held already is a success, makes it the latest and applies
-	// the upserts: before a call the controller brings labels, annotations, taints,
-	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal, or by a snapshot where deltas are not declared. Deltas
-	// (NodeSetsCapability.deltas): one whose base is not held is NODE_SET_BASE_MISMATCH;
-	// where its revision is held, a provider MAY take it as a success that makes that
-	// revision the latest and applies nothing. Errors: NODE_SET_BASE_MISMATCH;
-	// INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal
-	// of a node that is not there.
+	// All nodes of a revision, in any number of messages, the last with complete. Applied as a
+	// whole when complete has arrived, or not at all: the half-close alone proves nothing, since
+	// some servers report a cancelled upload as a normal end of stream. Syncing a revision that
+	// is held is a success, makes it the latest and brings the other fields of its nodes up to
+	// date. INVALID_REQUEST: no complete, no revision, a wrong node_count, a name twice.
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls
-	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot
-	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
-	//	  snapshot, another revision        the calls that wait for it, next a snapshot
+	//	OK with another revision            an answer that breaks this contract: ends the
+	//	                                    calls that wait for it
 	//	UNIMPLEMENTED                       sends nodes inline until the next handshake
-	//	any other error                     is that of the calls that wait for it; next
-	//	                                    a snapshot
+	//	any other error                     is that of the calls that wait for it
 	SyncNodeSet(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SyncNodeSetRequest, SyncNodeSetResponse], error)
 }
 
@@ -89,35 +78,24 @@ type NodeSetsService_SyncNodeSetClient = grpc.ClientStreamingClient[SyncNodeSetR
 // Keeps one copy of the backend nodes in the provider, so that a load balancer
 // call names a revision instead of carrying every node.
 //
-// A provider holds NodeSetsCapability.max_sets sets, and of each at least the two
-// revisions synced last: calls under way may name the one before the latest. It MAY
-// forget the set that was synced longest ago beyond that, and all of them when the
-// process ends. A call resolves its revision when it arrives: a later sync does not
-// change the nodes of a call under way. A call that names what is not held is answered
-// NODE_SET_UNKNOWN, never with an empty set. The controller has one set for Services
-// without a selector, and one for those of each selector (outrigger.dev/node-selector).
+// There is one set. A provider holds at least the two revisions of it that were synced last:
+// calls under way may name the one before the latest. It MAY forget them when the process
+// ends. A call resolves its revision when it arrives: a later sync does not change the nodes
+// of a call under way. A call that names what is not held is answered NODE_SET_UNKNOWN,
+// never with an empty set.
 type NodeSetsServiceServer interface {
-	// begin, any number of chunks, commit, half-close. Applied as a whole when
-	// commit has arrived, or not at all. The half-close alone proves nothing:
-	// some servers report a cancelled upload as a normal end of stream. Syncing a
-	// revision that is held already is a success, makes it the latest and applies
-	// the upserts: before a call the controller brings labels, annotations, taints,
-	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal, or by a snapshot where deltas are not declared. Deltas
-	// (NodeSetsCapability.deltas): one whose base is not held is NODE_SET_BASE_MISMATCH;
-	// where its revision is held, a provider MAY take it as a success that makes that
-	// revision the latest and applies nothing. Errors: NODE_SET_BASE_MISMATCH;
-	// INVALID_REQUEST for no commit, a wrong count, a name that comes twice or a removal
-	// of a node that is not there.
+	// All nodes of a revision, in any number of messages, the last with complete. Applied as a
+	// whole when complete has arrived, or not at all: the half-close alone proves nothing, since
+	// some servers report a cancelled upload as a normal end of stream. Syncing a revision that
+	// is held is a success, makes it the latest and brings the other fields of its nodes up to
+	// date. INVALID_REQUEST: no complete, no revision, a wrong node_count, a name twice.
 	//
 	//	answer                              the controller
 	//	OK with the revision that was sent  names it in calls
-	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot
-	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
-	//	  snapshot, another revision        the calls that wait for it, next a snapshot
+	//	OK with another revision            an answer that breaks this contract: ends the
+	//	                                    calls that wait for it
 	//	UNIMPLEMENTED                       sends nodes inline until the next handshake
-	//	any other error                     is that of the calls that wait for it; next
-	//	                                    a snapshot
+	//	any other error                     is that of the calls that wait for it
 	SyncNodeSet(grpc.ClientStreamingServer[SyncNodeSetRequest, SyncNodeSetResponse]) error
 	mustEmbedUnimplementedNodeSetsServiceServer()
 }

@@ -95,22 +95,16 @@ type MethodRules struct {
 	// After this time the caller takes the outcome as unknown. REQUIRED. It is sent as
 	// grpc-timeout.
 	Deadline *durationpb.Duration `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The deadline is for each item of the request.
-	DeadlinePerItem bool `protobuf:"varint,2,opt,name=deadline_per_item,json=deadlinePerItem,proto3" json:"deadline_per_item,omitempty"`
 	// The longest time until the first message of a stream and between two of them.
-	MaxSilence *durationpb.Duration `protobuf:"bytes,3,opt,name=max_silence,json=maxSilence,proto3" json:"max_silence,omitempty"`
+	MaxSilence *durationpb.Duration `protobuf:"bytes,2,opt,name=max_silence,json=maxSilence,proto3" json:"max_silence,omitempty"`
 	// It makes, changes or deletes something in the cloud: it is idempotent by key, and
 	// is not sent without CallContext.cluster_uid unless the operator allows it.
-	ChangesCloud bool `protobuf:"varint,4,opt,name=changes_cloud,json=changesCloud,proto3" json:"changes_cloud,omitempty"`
+	ChangesCloud bool `protobuf:"varint,3,opt,name=changes_cloud,json=changesCloud,proto3" json:"changes_cloud,omitempty"`
 	// The class that it is limited and paused with. Unspecified: with none.
-	CallClass CallClass `protobuf:"varint,5,opt,name=call_class,json=callClass,proto3,enum=cloudprovider.v1.CallClass" json:"call_class,omitempty"`
-	// A batch: the request has items, the answer one result for each of them, in any order.
-	// This is the field of an item that is its key; a result names it in its field key. Empty:
-	// no batch.
-	ItemKey string `protobuf:"bytes,6,opt,name=item_key,json=itemKey,proto3" json:"item_key,omitempty"`
+	CallClass CallClass `protobuf:"varint,4,opt,name=call_class,json=callClass,proto3,enum=cloudprovider.v1.CallClass" json:"call_class,omitempty"`
 	// A provider that declares the service need not serve it: it does where this field of
 	// the capability of the service is true. Empty: each provider of the service serves it.
-	DeclaredBy    string `protobuf:"bytes,7,opt,name=declared_by,json=declaredBy,proto3" json:"declared_by,omitempty"`
+	DeclaredBy    string `protobuf:"bytes,5,opt,name=declared_by,json=declaredBy,proto3" json:"declared_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,13 +146,6 @@ func (x *MethodRules) GetDeadline() *durationpb.Duration {
 	return nil
 }
 
-func (x *MethodRules) GetDeadlinePerItem() bool {
-	if x != nil {
-		return x.DeadlinePerItem
-	}
-	return false
-}
-
 func (x *MethodRules) GetMaxSilence() *durationpb.Duration {
 	if x != nil {
 		return x.MaxSilence
@@ -178,13 +165,6 @@ func (x *MethodRules) GetCallClass() CallClass {
 		return x.CallClass
 	}
 	return CallClass_CALL_CLASS_UNSPECIFIED
-}
-
-func (x *MethodRules) GetItemKey() string {
-	if x != nil {
-		return x.ItemKey
-	}
-	return ""
 }
 
 func (x *MethodRules) GetDeclaredBy() string {
@@ -234,17 +214,15 @@ var File_cloudprovider_v1_options_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1ecloudprovider/v1/options.proto\x12\x10cloudprovider.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x15google/rpc/code.proto\"\xc9\x02\n" +
+	"\x1ecloudprovider/v1/options.proto\x12\x10cloudprovider.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x15google/rpc/code.proto\"\x82\x02\n" +
 	"\vMethodRules\x125\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12*\n" +
-	"\x11deadline_per_item\x18\x02 \x01(\bR\x0fdeadlinePerItem\x12:\n" +
-	"\vmax_silence\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12:\n" +
+	"\vmax_silence\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"maxSilence\x12#\n" +
-	"\rchanges_cloud\x18\x04 \x01(\bR\fchangesCloud\x12:\n" +
+	"\rchanges_cloud\x18\x03 \x01(\bR\fchangesCloud\x12:\n" +
 	"\n" +
-	"call_class\x18\x05 \x01(\x0e2\x1b.cloudprovider.v1.CallClassR\tcallClass\x12\x19\n" +
-	"\bitem_key\x18\x06 \x01(\tR\aitemKey\x12\x1f\n" +
-	"\vdeclared_by\x18\a \x01(\tR\n" +
+	"call_class\x18\x04 \x01(\x0e2\x1b.cloudprovider.v1.CallClassR\tcallClass\x12\x1f\n" +
+	"\vdeclared_by\x18\x05 \x01(\tR\n" +
 	"declaredBy*\xa3\x01\n" +
 	"\tCallClass\x12\x1a\n" +
 	"\x16CALL_CLASS_UNSPECIFIED\x10\x00\x12\x12\n" +

@@ -679,17 +679,12 @@ type LoadBalancersCapability struct {
 	// Services without a class are NOT served, only those in classes.
 	WithoutDefaultClass bool `protobuf:"varint,4,opt,name=without_default_class,json=withoutDefaultClass,proto3" json:"without_default_class,omitempty"`
 	// EnsureLoadBalancer, UpdateLoadBalancerNodes and DeleteLoadBalancer together at
-	// one time, at most 256 (more is cut); 0 leaves it to the controller (16). 1: no
-	// two of them overlap, an update being one call however many Services it names. A
+	// one time, at most 256 (more is cut); 0 means 16. 1: no two of them overlap. A
 	// call whose deadline passed or whose connection was lost counts no longer, so a
 	// provider for which an overlap is wrong holds a lock of its own until its work
 	// has ended. A provider that wraps a Go cloudprovider.Interface says 1 unless its
-	// author says otherwise, and works on the Services of an update one after the
-	// other.
+	// author says otherwise.
 	MaxInFlight uint32 `protobuf:"varint,5,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
-	// Services in one UpdateLoadBalancerNodes; 0 means 1. The controller uses at
-	// most 200.
-	MaxServicesPerUpdate uint32 `protobuf:"varint,6,opt,name=max_services_per_update,json=maxServicesPerUpdate,proto3" json:"max_services_per_update,omitempty"`
 	// Opaque, at most 64 bytes: names how a Service is turned into cloud resources
 	// (defaults, configuration, translation). The controller keeps it with the
 	// desired state of each Service and ensures every load balancer again, slowly,
@@ -698,12 +693,12 @@ type LoadBalancersCapability struct {
 	// same is found by the drift look (12 h). A provider whose load balancers end with its
 	// process (haproxy, an address pool without a store) puts its boot_id into it. Empty:
 	// restarts and upgrades never ensure again.
-	ConfigurationRevision string `protobuf:"bytes,7,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
+	ConfigurationRevision string `protobuf:"bytes,6,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
 	// Keys of Node labels that a target is made of: a change of one of them makes another
 	// revision of the targets and is called for, as a change of the node's addresses is.
 	// Node.labels has them as it has all labels. At most 64. Empty: no change of labels
 	// alone leads to a call.
-	TargetLabelKeys []string `protobuf:"bytes,9,rep,name=target_label_keys,json=targetLabelKeys,proto3" json:"target_label_keys,omitempty"`
+	TargetLabelKeys []string `protobuf:"bytes,7,rep,name=target_label_keys,json=targetLabelKeys,proto3" json:"target_label_keys,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -769,13 +764,6 @@ func (x *LoadBalancersCapability) GetWithoutDefaultClass() bool {
 func (x *LoadBalancersCapability) GetMaxInFlight() uint32 {
 	if x != nil {
 		return x.MaxInFlight
-	}
-	return 0
-}
-
-func (x *LoadBalancersCapability) GetMaxServicesPerUpdate() uint32 {
-	if x != nil {
-		return x.MaxServicesPerUpdate
 	}
 	return 0
 }
@@ -907,15 +895,9 @@ func (x *VolumesCapability) GetMaxInFlight() uint32 {
 	return 0
 }
 
-// Node sets are held: the two latest committed revisions of each set at least.
+// A node set is held: the two revisions synced last at least.
 type NodeSetsCapability struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sets that are held at one time; 0 means 1. The controller uses no more, and sends
-	// the nodes of a set beyond them inline.
-	MaxSets uint32 `protobuf:"varint,1,opt,name=max_sets,json=maxSets,proto3" json:"max_sets,omitempty"`
-	// A sync may change a revision that is held (NodeSetBegin.base_revision). False: each
-	// sync is a snapshot.
-	Deltas        bool `protobuf:"varint,2,opt,name=deltas,proto3" json:"deltas,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,20 +930,6 @@ func (x *NodeSetsCapability) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NodeSetsCapability.ProtoReflect.Descriptor instead.
 func (*NodeSetsCapability) Descriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_provider_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *NodeSetsCapability) GetMaxSets() uint32 {
-	if x != nil {
-		return x.MaxSets
-	}
-	return 0
-}
-
-func (x *NodeSetsCapability) GetDeltas() bool {
-	if x != nil {
-		return x.Deltas
-	}
-	return false
 }
 
 // Bounds of KubernetesEffects. An empty list allows none of its kind.
@@ -1399,26 +1367,23 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x10visibility_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0fvisibilityDelay\x12.\n" +
 	"\x13without_provider_id\x18\x06 \x01(\bR\x11withoutProviderId\x12,\n" +
 	"\x12managed_label_keys\x18\a \x03(\tR\x10managedLabelKeys\x12.\n" +
-	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\xcd\x02\n" +
+	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\x96\x02\n" +
 	"\x17LoadBalancersCapability\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\bR\x04list\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\bR\x04plan\x12\x18\n" +
 	"\aclasses\x18\x03 \x03(\tR\aclasses\x122\n" +
 	"\x15without_default_class\x18\x04 \x01(\bR\x13withoutDefaultClass\x12\"\n" +
 	"\rmax_in_flight\x18\x05 \x01(\rR\vmaxInFlight\x125\n" +
-	"\x17max_services_per_update\x18\x06 \x01(\rR\x14maxServicesPerUpdate\x125\n" +
-	"\x16configuration_revision\x18\a \x01(\tR\x15configurationRevision\x12*\n" +
-	"\x11target_label_keys\x18\t \x03(\tR\x0ftargetLabelKeys\"6\n" +
+	"\x16configuration_revision\x18\x06 \x01(\tR\x15configurationRevision\x12*\n" +
+	"\x11target_label_keys\x18\a \x03(\tR\x0ftargetLabelKeys\"6\n" +
 	"\x10RoutesCapability\x12\"\n" +
 	"\rmax_in_flight\x18\x01 \x01(\rR\vmaxInFlight\"\x9f\x01\n" +
 	"\x11VolumesCapability\x12\x1f\n" +
 	"\vcsi_drivers\x18\x01 \x03(\tR\n" +
 	"csiDrivers\x12E\n" +
 	"\fsource_kinds\x18\x02 \x03(\x0e2\".cloudprovider.v1.VolumeSourceKindR\vsourceKinds\x12\"\n" +
-	"\rmax_in_flight\x18\x03 \x01(\rR\vmaxInFlight\"G\n" +
-	"\x12NodeSetsCapability\x12\x19\n" +
-	"\bmax_sets\x18\x01 \x01(\rR\amaxSets\x12\x16\n" +
-	"\x06deltas\x18\x02 \x01(\bR\x06deltas\"\xc5\x01\n" +
+	"\rmax_in_flight\x18\x03 \x01(\rR\vmaxInFlight\"\x14\n" +
+	"\x12NodeSetsCapability\"\xc5\x01\n" +
 	"\x11EffectsCapability\x12>\n" +
 	"\x1bservice_annotation_prefixes\x18\x01 \x03(\tR\x19serviceAnnotationPrefixes\x128\n" +
 	"\x18node_annotation_prefixes\x18\x02 \x03(\tR\x16nodeAnnotationPrefixes\x126\n" +

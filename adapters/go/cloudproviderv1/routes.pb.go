@@ -508,11 +508,11 @@ const file_cloudprovider_v1_routes_proto_rawDesc = "" +
 	"\rRoutesService\x12j\n" +
 	"\n" +
 	"ListRoutes\x12#.cloudprovider.v1.ListRoutesRequest\x1a$.cloudprovider.v1.ListRoutesResponse\"\x0f\x82\xa8\x19\v\n" +
-	"\x03\b\xac\x02\x1a\x02\b<(\x040\x01\x12h\n" +
+	"\x03\b\xac\x02\x12\x02\b< \x040\x01\x12h\n" +
 	"\vCreateRoute\x12$.cloudprovider.v1.CreateRouteRequest\x1a%.cloudprovider.v1.CreateRouteResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx \x01(\x04\x12h\n" +
+	"\x02\bx\x18\x01 \x04\x12h\n" +
 	"\vDeleteRoute\x12$.cloudprovider.v1.DeleteRouteRequest\x1a%.cloudprovider.v1.DeleteRouteResponse\"\f\x82\xa8\x19\b\n" +
-	"\x02\bx \x01(\x04B\xc3\x01\n" +
+	"\x02\bx\x18\x01 \x04B\xc3\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\vRoutesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (

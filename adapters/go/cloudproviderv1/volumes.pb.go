@@ -1034,7 +1034,7 @@ const file_cloudprovider_v1_volumes_proto_rawDesc = "" +
 	"\x0eVolumesService\x12`\n" +
 	"\tGetVolume\x12\".cloudprovider.v1.GetVolumeRequest\x1a#.cloudprovider.v1.GetVolumeResponse\"\n" +
 	"\x82\xa8\x19\x06\n" +
-	"\x02\b\x1e(\x05B\xc4\x01\n" +
+	"\x02\b\x1e \x05B\xc4\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\fVolumesProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (

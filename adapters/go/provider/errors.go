@@ -140,18 +140,8 @@ func reasonName(reason Reason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-// stopsTheClass reports whether other calls of the class would fail alike, so that the controller
-// pauses them.
-func stopsTheClass(err error) bool {
-	var named *Error
-	if !errors.As(err, &named) {
-		return false
-	}
-	return named.Reason == RateLimited || named.Reason == CredentialsInvalid || named.Reason == CloudUnavailable
-}
-
-// itemStatus is the error of one item in a batch, and the effects that go beside it.
-func itemStatus(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
+// statusOf is the error of one Node in a batch, and the effects that go beside it.
+func statusOf(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
 	var named *Error
 	if !errors.As(err, &named) {
 		return &rpcstatus.Status{Code: int32(plainCode(err)), Message: cut(err.Error(), maxMessageBytes)}, nil
@@ -173,7 +163,7 @@ func itemStatus(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
 
 // wholeStatus is an error with its effects among the details.
 func wholeStatus(err error) *rpcstatus.Status {
-	sent, effects := itemStatus(err)
+	sent, effects := statusOf(err)
 	if effects == nil {
 		return sent
 	}

@@ -34,7 +34,7 @@ func TestAStatusStaysWithinItsLimits(t *testing.T) {
 
 func TestARateLimitAlwaysNamesAPause(t *testing.T) {
 	for _, err := range []error{Errorf(RateLimited, "slow"), RateLimitedFor(0, errors.New("slow")), fmt.Errorf("a: %w", Errorf(RateLimited, "b"))} {
-		if sent, _ := itemStatus(err); len(sent.Details) != 2 {
+		if sent, _ := statusOf(err); len(sent.Details) != 2 {
 			t.Errorf("%v: %v", err, sent)
 		}
 	}

@@ -1,11 +1,9 @@
-// These targets feed the server's own checks with messages near to real ones: node sets, contexts and error details.
+// These targets feed the server's own checks with messages near to real ones: error details and ranges of minors.
 // Their seeds run with the other tests; docs/evidence.md says how to run them for hours.
 
 package provider
 
 import (
-	"errors"
-	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -22,69 +20,6 @@ func encoded(f *testing.F, message proto.Message) []byte {
 		f.Fatal(err)
 	}
 	return bytes
-}
-
-func node(name string) *v1.Node { return &v1.Node{Name: name} }
-
-// FuzzNodeSet applies an upload over the set {a, b}: all of it, or nothing.
-func FuzzNodeSet(f *testing.F) {
-	begin := func(base string, count uint32) []byte {
-		return encoded(f, &v1.NodeSetBegin{SetId: "s", BaseRevision: base, Revision: "2", NodeCount: count})
-	}
-	chunk := encoded(f, &v1.NodeSetChunk{Upserts: []*v1.Node{node("c")}, Removals: []string{"a"}})
-	twice := encoded(f, &v1.NodeSetChunk{Upserts: []*v1.Node{node("c"), node("c"), {}}, Removals: []string{"x"}})
-	f.Add(begin("1", 2), chunk, uint32(2))
-	f.Add(begin("", 1), encoded(f, &v1.NodeSetChunk{Upserts: []*v1.Node{node("c")}}), uint32(1))
-	f.Add(begin("1", 3), twice, uint32(3))
-	f.Add(begin("0", 0), []byte{}, uint32(0))
-	f.Fuzz(func(t *testing.T, first, part []byte, count uint32) {
-		begin, chunk := &v1.NodeSetBegin{}, &v1.NodeSetChunk{}
-		if proto.Unmarshal(first, begin) != nil || proto.Unmarshal(part, chunk) != nil {
-			return
-		}
-		sets := &nodeSets{}
-		sets.commit("s", &Targets{revision: "1", nodes: []*v1.Node{node("a"), node("b")}})
-		up, err := sets.begin(begin)
-		if err == nil {
-			err = up.chunk(chunk)
-		}
-		if err == nil {
-			_, err = up.commit(&v1.NodeSetCommit{ChangeCount: count})
-		}
-		if err != nil {
-			var named *Error
-			if !errors.As(err, &named) {
-				t.Fatalf("an error without a reason: %v", err)
-			}
-			if kept := sets.held("s", "1"); kept == nil || len(kept.Nodes()) != 2 || len(sets.revisions) != 1 {
-				t.Fatalf("a refused upload changed the set: %v", sets.revisions)
-			}
-			return
-		}
-		made := sets.held(begin.SetId, begin.Revision)
-		if made == nil || len(made.Nodes()) != int(begin.NodeCount) {
-			t.Fatalf("%v after %v", made, begin)
-		}
-		strictly := func(a, b *v1.Node) int {
-			if a.Name == b.Name {
-				t.Fatalf("node %q twice", a.Name)
-			}
-			return byName(a, b)
-		}
-		if !slices.IsSortedFunc(made.Nodes(), strictly) {
-			t.Fatalf("not in order: %v", made.Nodes())
-		}
-		for _, node := range chunk.Upserts {
-			if made.Get(node.Name) != node {
-				t.Fatalf("node %q was not taken", node.Name)
-			}
-		}
-		for _, name := range chunk.Removals {
-			if made.Get(name) != nil {
-				t.Fatalf("node %q was not removed", name)
-			}
-		}
-	})
 }
 
 // FuzzErrorDetails makes the status of an error: it can be sent, is small, and says the same.

@@ -39,36 +39,6 @@ type Query struct {
 	MaxStaleness time.Duration
 }
 
-// Lookup is the answer about one Node: Found, Absent, NotVisibleYet, NotManaged or Failed.
-type Lookup = Result[*v1.Instance]
-
-// Lookups are the results of a batch by the name of the Node.
-type Lookups = Results[*v1.Instance]
-
-// Absent says that the cloud was asked during this call, with the permission to see every instance of
-// the cluster, answered in full, and has no such instance. THE NODE MAY BE DELETED.
-func Absent() Lookup { return Lookup{Absent: Confirmed("")} }
-
-// AbsentSince is Absent by an answer of the cloud that is age old. An answer that is older than this call is
-// sent as NotVisibleYet.
-func AbsentSince(age time.Duration) Lookup {
-	absent := Confirmed("")
-	absent.Age = durationpb.New(age)
-	return Lookup{Absent: absent}
-}
-
-// NotVisibleYet says that no instance is there, but that may be a cache or eventual consistency.
-// Deletes nothing.
-func NotVisibleYet() Lookup {
-	return Lookup{Absent: &v1.Absent{Certainty: v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET}}
-}
-
-// NotManaged says that another provider, or none, owns the Node; logs have the reason.
-func NotManaged(reason string) Lookup { return Lookup{NotManaged: &v1.NotManaged{Reason: reason}} }
-
-// Failed is the error of one lookup; the Node stays unchanged.
-func Failed(err error) Lookup { return Lookup{Err: err} }
-
 // declareInstances declares the optional methods that there are.
 func declareInstances(capability *v1.InstancesCapability, instances Instances) {
 	_, capability.List = instances.(InstanceLister)
@@ -81,8 +51,13 @@ type instancesRPC struct {
 }
 
 func (s *instancesRPC) BatchGetInstances(ctx context.Context, request *v1.BatchGetInstancesRequest) (*v1.BatchGetInstancesResponse, error) {
-	return batch[v1.BatchGetInstancesResponse](s.core, ctx, request, func(ctx context.Context) (Lookups, error) {
-		return s.instances.GetInstances(ctx, request.Items, queryOf(request))
+	return run(s.core, ctx, request, func(ctx context.Context) (*v1.BatchGetInstancesResponse, error) {
+		lookups, err := s.instances.GetInstances(ctx, request.Items, queryOf(request))
+		response := &v1.BatchGetInstancesResponse{}
+		for _, node := range request.Items {
+			response.Results = append(response.Results, lookups[node.Name].sent(node.Name))
+		}
+		return response, err
 	})
 }
 

@@ -27,8 +27,7 @@ type loadBalancersRPC struct {
 	core          *core
 	loadBalancers LoadBalancers
 	capability    *v1.LoadBalancersCapability
-	concurrency   int
-	nodeSets      *nodeSets
+	nodeSet       *nodeSet
 	changes       *changes
 }
 
@@ -51,23 +50,9 @@ func (s *loadBalancersRPC) EnsureLoadBalancer(ctx context.Context, request *v1.E
 	return &v1.EnsureLoadBalancerResponse{Answer: answer}, err
 }
 
-func (s *loadBalancersRPC) UpdateLoadBalancerNodes(request *v1.UpdateLoadBalancerNodesRequest, out grpc.ServerStreamingServer[v1.UpdateLoadBalancerNodesResponse]) error {
-	return stream(s.core, request, out, func(ctx context.Context, send func(*v1.UpdateLoadBalancerNodesResponse) error) error {
-		targets, err := s.nodeSets.resolve(required(request.Targets))
-		if err != nil {
-			return err
-		}
-		update := s.inClass(s.loadBalancers.UpdateLoadBalancerNodes)
-		return each(ctx, s.concurrency, request.Items, func(ctx context.Context, service *v1.Service) (Result[*v1.LoadBalancerAnswer], error) {
-			answer, err := s.answer(ctx, service, targets, update)
-			return Found(answer), err
-		}, func(service *v1.Service, result Result[*v1.LoadBalancerAnswer]) {
-			sent := &v1.LoadBalancerResult{}
-			result.put(sent.ProtoReflect(), service.Uid, 0)
-			// A result without a reader is dropped: its Service is asked about again.
-			_ = send(&v1.UpdateLoadBalancerNodesResponse{Results: []*v1.LoadBalancerResult{sent}})
-		})
-	})
+func (s *loadBalancersRPC) UpdateLoadBalancerNodes(ctx context.Context, request *v1.UpdateLoadBalancerNodesRequest) (*v1.UpdateLoadBalancerNodesResponse, error) {
+	answer, err := s.call(ctx, request, required(request.Targets), s.inClass(s.loadBalancers.UpdateLoadBalancerNodes))
+	return &v1.UpdateLoadBalancerNodesResponse{Answer: answer}, err
 }
 
 func (s *loadBalancersRPC) DeleteLoadBalancer(ctx context.Context, request *v1.DeleteLoadBalancerRequest) (*v1.DeleteLoadBalancerResponse, error) {
@@ -100,7 +85,7 @@ func (s *loadBalancersRPC) PlanLoadBalancer(ctx context.Context, request *v1.Pla
 		default:
 			return nil, Errorf(InvalidRequest, "the request names no operation that this provider knows")
 		}
-		targets, err := s.nodeSets.resolve(sent)
+		targets, err := s.nodeSet.resolve(sent)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +103,7 @@ func (s *loadBalancersRPC) PlanLoadBalancer(ctx context.Context, request *v1.Pla
 // call runs a call about one Service.
 func (s *loadBalancersRPC) call(ctx context.Context, request serviceRequest, sent *v1.NodeTargets, handler handler) (*v1.LoadBalancerAnswer, error) {
 	return run(s.core, ctx, request, func(ctx context.Context) (*v1.LoadBalancerAnswer, error) {
-		targets, err := s.nodeSets.resolve(sent)
+		targets, err := s.nodeSet.resolve(sent)
 		if err != nil {
 			return nil, err
 		}

@@ -4,8 +4,6 @@ package provider_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -93,19 +91,15 @@ func TestWrongAnswersAreErrorsOfTheService(t *testing.T) {
 	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no answer to it") {
 		t.Fatal(err)
 	}
-	stream, err := client.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
-		Context: attempt(), Targets: none,
-		Items: []*v1.Service{service, {Namespace: "n", Name: "panics", Uid: "2"}},
-	})
-	results := map[string]*v1.LoadBalancerResult{}
-	for err == nil {
-		var response *v1.UpdateLoadBalancerNodesResponse
-		response, err = stream.Recv()
-		for _, result := range response.GetResults() {
-			results[result.Key] = result
-		}
+	update := func(name string) (*v1.UpdateLoadBalancerNodesResponse, error) {
+		return client.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+			Context: attempt(), Targets: none, Service: &v1.Service{Namespace: "n", Name: name, Uid: name},
+		})
 	}
-	if !errors.Is(err, io.EOF) || len(results) != 2 || results["1"].GetFound() == nil || results["2"].GetError() == nil {
-		t.Fatal(results, err)
+	if answer, err := update("s"); err != nil || answer.Answer == nil {
+		t.Fatal(answer, err)
+	}
+	if _, err := update("panics"); status.Code(err) != codes.Internal {
+		t.Fatal(err)
 	}
 }

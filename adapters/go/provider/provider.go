@@ -63,9 +63,6 @@ type Provider struct {
 	// server sets list and plan. max_in_flight is 1 for code that was written for one at a time.
 	LoadBalancers           LoadBalancers
 	LoadBalancersCapability *v1.LoadBalancersCapability
-	// UpdateConcurrency is the number of Services of one update that are worked on at a time, at most
-	// max_in_flight; 0: 8.
-	UpdateConcurrency int
 
 	// Routes are served unless nil.
 	Routes           Routes
@@ -123,10 +120,9 @@ func (p *Provider) capabilities() *v1.Capabilities {
 		capabilities.Instances.MaxBatchSize = cmp.Or(capabilities.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
-		capabilities.NodeSets = &v1.NodeSetsCapability{Deltas: true}
+		capabilities.NodeSets = &v1.NodeSetsCapability{}
 		capabilities.LoadBalancers = copied(&v1.LoadBalancersCapability{}, p.LoadBalancersCapability)
 		declareLoadBalancers(capabilities.LoadBalancers, p.LoadBalancers)
-		capabilities.LoadBalancers.MaxServicesPerUpdate = cmp.Or(capabilities.LoadBalancers.MaxServicesPerUpdate, 100)
 	}
 	if p.Routes != nil {
 		capabilities.Routes = copied(&v1.RoutesCapability{}, p.RoutesCapability)
@@ -158,7 +154,6 @@ func (p *Provider) check(capabilities *v1.Capabilities) error {
 		value, most uint32
 	}{
 		{"InstancesCapability.max_batch_size", capabilities.GetInstances().GetMaxBatchSize(), 500},
-		{"LoadBalancersCapability.max_services_per_update", capabilities.GetLoadBalancers().GetMaxServicesPerUpdate(), 200},
 		{"LoadBalancersCapability.max_in_flight", capabilities.GetLoadBalancers().GetMaxInFlight(), 256},
 	} {
 		if size.value > size.most {

@@ -196,7 +196,7 @@ func TestCapabilitiesFollowFromWhatIsSet(t *testing.T) {
 	}
 	got = serve(t, &provider.Provider{LoadBalancers: &cloud{}}).handshake()
 	if offered := got.Capabilities; offered.Instances != nil || offered.LoadBalancers == nil ||
-		offered.LoadBalancers.List || offered.LoadBalancers.Plan || !offered.NodeSets.GetDeltas() {
+		offered.LoadBalancers.List || offered.LoadBalancers.Plan || offered.NodeSets == nil {
 		t.Fatal(got)
 	}
 }

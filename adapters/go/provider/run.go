@@ -225,7 +225,7 @@ func logEnd(log *slog.Logger, took time.Duration, err error) {
 		log.Debug("call ended", "duration_ms", milliseconds)
 		return
 	}
-	status, _ := itemStatus(err)
+	status, _ := statusOf(err)
 	log.Info("call failed", "duration_ms", milliseconds, "code", codeName(status.Code), "reason", reasonOf(err),
 		"error", err.Error())
 }

@@ -99,18 +99,11 @@ func (c *core) server() *grpc.Server {
 		v1.RegisterInstancesServiceServer(server, &instancesRPC{core: c, instances: p.Instances})
 	}
 	if capability := c.capabilities.LoadBalancers; capability != nil {
-		concurrency := p.UpdateConcurrency
-		if concurrency < 1 {
-			concurrency = 8
-		}
-		if most := int(capability.MaxInFlight); most > 0 {
-			concurrency = min(concurrency, most)
-		}
-		sets := &nodeSets{}
-		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
+		set := &nodeSet{}
+		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSet: set})
 		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
-			core: c, loadBalancers: p.LoadBalancers, capability: capability, concurrency: concurrency,
-			nodeSets: sets, changes: newChanges(cmp.Or(capability.MaxInFlight, defaultInFlight)),
+			core: c, loadBalancers: p.LoadBalancers, capability: capability, nodeSet: set,
+			changes: newChanges(cmp.Or(capability.MaxInFlight, defaultInFlight)),
 		})
 	}
 	if capability := c.capabilities.Routes; capability != nil {

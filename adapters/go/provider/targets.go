@@ -12,7 +12,7 @@ import (
 // Targets are the backend nodes of a load balancer, ordered by name, each name once.
 //
 // They are shared by all calls that name the same revision: nothing may change them. Labels,
-// annotations, taints, ready and unschedulable are as they were at the call; a change of one of them
+// annotations, taints, ready and unschedulable may be some 10 s older than the call; a change of one of them
 // leads to no call, so choose no target by them.
 type Targets struct {
 	revision string
@@ -41,7 +41,8 @@ func (t *Targets) Get(name string) *v1.Node {
 }
 
 // Revision names the content, for logs and as a key of a vendor's cache: the nodes of equal revisions
-// have equal names, provider ids, addresses and Pod CIDRs. Empty where the nodes came with the call.
+// have equal names, provider ids, addresses and Pod CIDRs. Empty where the nodes came with the call, or are a part of
+// the node set.
 func (t *Targets) Revision() string { return t.revision }
 
 func byName(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) }

@@ -111,10 +111,10 @@ func (s *served) upload(step step) (*v1.SyncNodeSetResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range step.Upload {
+	for index, text := range step.Upload {
 		part := parsed(s.T, text, &v1.SyncNodeSetRequest{})
-		if begin := part.GetBegin(); begin != nil {
-			begin.Context = attempt()
+		if index == 0 {
+			part.Context = attempt()
 		}
 		if err := stream.Send(part); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err

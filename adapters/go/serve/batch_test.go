@@ -87,7 +87,7 @@ func TestABatchIsOneCallOfTheCloud(t *testing.T) {
 			return strings.Contains(r.GetError().GetMessage(), "ProviderIDPrefixes")
 		},
 		"nothing":  func(r *v1.InstanceResult) bool { return r.GetError() != nil },
-		"left-out": func(r *v1.InstanceResult) bool { return r.GetError() != nil },
+		"left-out": func(r *v1.InstanceResult) bool { return r.Outcome == nil },
 		"others":   func(r *v1.InstanceResult) bool { return r.GetNotManaged() != nil },
 	}
 	nodes := []*v1.Node{{Name: "others", ProviderId: "other://1"}}

@@ -150,20 +150,11 @@ func TestAFailedUpdateAsksWhetherThereIsAnything(t *testing.T) {
 			update: func() error { return errors.New("not updated") },
 			get:    func() (*corev1.LoadBalancerStatus, bool, error) { return nil, test.exists, test.getErr },
 		}})
-		stream, err := v1.NewLoadBalancersServiceClient(client).UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
-			Context: attempt(), Items: []*v1.Service{service()}, Targets: inline(),
+		response, err := v1.NewLoadBalancersServiceClient(client).UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+			Context: attempt(), Service: service(), Targets: inline(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := stream.Recv()
-		if err != nil || len(response.Results) != 1 {
-			t.Fatal(response, err)
-		}
-		result := response.Results[0]
-		if result.Key != service().Uid || result.GetFound().GetDisposition() != test.is ||
-			(result.GetError() != nil && result.GetError().Message != "not updated") {
-			t.Errorf("%s: %v", name, result)
+		if response.GetAnswer().GetDisposition() != test.is || (err != nil && status.Convert(err).Message() != "not updated") {
+			t.Errorf("%s: %v %v", name, response, err)
 		}
 	}
 }

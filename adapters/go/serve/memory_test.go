@@ -102,7 +102,7 @@ func TestATargetIsKnownAsLongAsACallMayNameIt(t *testing.T) {
 		}
 		if _, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
 			Context: attempt(), Service: service(),
-			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{SetId: "s", Revision: revision}}},
+			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{Revision: revision}}},
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,7 @@ func ingressSent(status *corev1.LoadBalancerStatus) []*v1.LoadBalancerIngress {
 	return sent
 }
 
-// keptTargets is how many sets of Nodes are kept: calls under way still name the one before the latest.
+// keptTargets is how many revisions are kept: calls under way still name the one before the latest.
 const keptTargets = 2
 
 // nodeCache builds the Nodes of a revision once, for all calls that name it. As with an informer's

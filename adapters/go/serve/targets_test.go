@@ -24,14 +24,11 @@ func sendTargets(t *testing.T, connection *grpc.ClientConn, revision string, nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []*v1.SyncNodeSetRequest{
-		{Part: &v1.SyncNodeSetRequest_Begin{Begin: &v1.NodeSetBegin{Context: attempt(), SetId: "s", Revision: revision, NodeCount: uint32(len(nodes))}}},
-		{Part: &v1.SyncNodeSetRequest_Chunk{Chunk: &v1.NodeSetChunk{Upserts: nodes}}},
-		{Part: &v1.SyncNodeSetRequest_Commit{Commit: &v1.NodeSetCommit{ChangeCount: uint32(len(nodes))}}},
-	} {
-		if err := stream.Send(part); err != nil {
-			t.Fatal(err)
-		}
+	err = stream.Send(&v1.SyncNodeSetRequest{
+		Context: attempt(), Nodes: nodes, Complete: true, Revision: revision, NodeCount: uint32(len(nodes)),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := stream.CloseAndRecv(); err != nil {
 		t.Fatal(err)
@@ -50,7 +47,7 @@ func TestNodesAreBuiltOncePerRevision(t *testing.T) {
 	for range 2 {
 		_, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
 			Context: attempt(), Service: service(),
-			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{SetId: "s", Revision: "1"}}},
+			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{Revision: "1"}}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +76,7 @@ func TestACloudThatFiltersItsNodesInPlaceChangesThemForNoOtherService(t *testing
 	for range 3 {
 		_, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
 			Context: attempt(), Service: service(),
-			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{SetId: "s", Revision: "1"}}},
+			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{Revision: "1"}}},
 		})
 		if err != nil || !slices.Equal(last, []string{"a", "b", "c"}) {
 			t.Fatal(last, err)

@@ -56,7 +56,7 @@ impl Query {
 }
 
 /// The outcome of a node, or its error.
-type Answer = Answered<BatchGetInstancesRequest>;
+type Answer = Answered;
 
 impl Subject {
     /// The outcomes of a lookup in the order of its nodes; fails if the call does.

@@ -1,5 +1,4 @@
-//! `NodeSetsService`. An empty delta on a revision shows whether it is held, and with how many nodes; without deltas a
-//! call that names it shows whether it is held.
+//! `NodeSetsService`. A comparison that names a revision, and nodes of it, shows whether it is held.
 
 mod broken;
 
@@ -7,33 +6,31 @@ use std::time::Duration;
 
 use futures::stream;
 use outrigger_api::v1::{
-    ErrorReason, LoadBalancerDisposition as Disposition, Node, NodeAddress, NodeSetRef,
-    NodeTargets, SyncNodeSetRequest, node_targets::Targets,
+    ErrorReason, LoadBalancerDisposition as Disposition, Node, NodeAddress, NodeTargets,
 };
 use tokio::time::Instant;
 
 use crate::{
     call_error::CallError,
-    capability::Capability::{LoadBalancers, NodeSetsDeltas},
+    capability::Capability::LoadBalancers,
     case::{Check, check},
-    client::Client,
-    subject::{Subject, describe},
-    verdict::{Required as _, Verdict, expect, failed, refused, skipped},
+    subject::{Subject, describe, expect_one_of, inline, named, upload},
+    verdict::{Verdict, expect, failed, refused, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![
-        check("NDS-01", chunks),
-        check("NDS-02", delta),
+        check("NDS-01", messages),
+        check("NDS-02", some_nodes),
         check("NDS-05", unknown_revision),
         check("NDS-06", previous),
         check("NDS-08", restart),
         check("NDS-09", large),
         check("NDS-10", again),
         check("NDS-11", empty),
-        check("NDS-12", several),
+        check("NDS-12", no_nodes),
         check("NDS-13", echo),
-        check("NDS-14", separate),
+        check("NDS-14", unknown_name),
     ];
     checks.extend(broken::checks());
     checks
@@ -54,92 +51,90 @@ fn nodes(count: usize) -> Vec<Node> {
     (0..count).map(node).collect()
 }
 
-async fn sync(client: &Client, upload: Vec<SyncNodeSetRequest>) -> Result<String, CallError> {
-    let answer = client.sync_node_set(stream::iter(upload)).await?;
-    Ok(answer.revision)
+/// Names of nodes, for a reference.
+fn names(nodes: &[Node]) -> Option<Vec<String>> {
+    Some(nodes.iter().map(|node| node.name.clone()).collect())
 }
 
 impl Subject {
-    /// A snapshot under a revision of the caller's choice.
-    async fn sync_as(
-        &self,
-        set: &str,
-        revision: &str,
-        nodes: &[Node],
-    ) -> Result<String, CallError> {
-        let upload = self.upload(set, "", revision, nodes.len(), &[nodes], &[]);
-        sync(&self.client, upload).await
+    /// Syncs nodes in so many messages under a revision.
+    async fn sync(&self, revision: &str, messages: &[&[Node]]) -> Result<String, CallError> {
+        let upload = stream::iter(upload(&self.client.context(), revision, messages));
+        Ok(self.client.sync_node_set(upload).await?.revision)
     }
 
-    /// True if a revision is held with so many nodes.
-    async fn is_held(&self, set: &str, revision: &str, count: usize) -> Verdict<bool> {
-        let (answered, unknown) = if self.declares(NodeSetsDeltas) {
-            let upload = self.upload(set, revision, revision, count, &[], &[]);
-            let answered = sync(&self.client, upload).await.map(drop);
-            (answered, ErrorReason::NodeSetBaseMismatch)
-        } else if self.declares(LoadBalancers) {
-            let answered = self.get(&self.service(), Some(named(set, revision))).await;
-            (answered.map(drop), ErrorReason::NodeSetUnknown)
-        } else {
-            let reason = "neither NodeSetsCapability.deltas nor load balancers are declared: nothing shows what is held";
-            return Err(skipped(reason));
-        };
-        match answered {
-            Ok(()) => Ok(true),
-            Err(error) if error.is(unknown) => Ok(false),
-            Err(error) => {
-                let expected = format!(
-                    "the revision {revision:?} of {set:?} is held with {count} nodes, or not known"
-                );
-                Err(failed(expected, error))
-            }
+    /// True if the targets are held.
+    async fn resolves(&self, targets: NodeTargets) -> Verdict<bool> {
+        if !self.declares(LoadBalancers) {
+            return Err(skipped(
+                "no call names targets: Capabilities.load_balancers is not declared",
+            ));
+        }
+        match self.get(&self.service(), Some(targets)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is(ErrorReason::NodeSetUnknown) => Ok(false),
+            Err(error) => Err(failed("an answer, or NODE_SET_UNKNOWN", error)),
         }
     }
 }
 
-/// A revision as targets.
-fn named(set: &str, revision: &str) -> NodeTargets {
-    let reference = NodeSetRef {
-        set_id: set.to_owned(),
-        revision: revision.to_owned(),
-    };
-    NodeTargets {
-        targets: Some(Targets::Ref(reference)),
-    }
-}
-
-/// Fails unless the revision is held with so many nodes.
-async fn held(subject: &Subject, set: &str, revision: &str, count: usize) -> Verdict {
-    let held = subject.is_held(set, revision, count).await?;
-    let expected = format!("the revision {revision:?} of {set:?} is held with {count} nodes");
+/// Fails unless the revision is held with these nodes.
+async fn held(subject: &Subject, revision: &str, nodes: &[Node]) -> Verdict {
+    let held = subject.resolves(named(revision, names(nodes))).await?;
+    let expected = format!(
+        "the revision {revision:?} is held with {} nodes",
+        nodes.len()
+    );
     expect(held, expected, "it is not known")
 }
 
 /// Fails unless the revision is not held.
-async fn not_held(subject: &Subject, set: &str, revision: &str) -> Verdict {
-    let held = subject.is_held(set, revision, 0).await?;
+async fn not_held(subject: &Subject, revision: &str) -> Verdict {
+    let held = subject.resolves(named(revision, None)).await?;
     let expected = format!("the revision {revision:?}, which was not applied, is not known");
     expect(!held, expected, "it is held")
 }
 
-async fn chunks(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(50), subject.name());
-    subject.sync_as(&set, "one", &nodes).await?;
-    held(subject, &set, "one", 50).await?;
-    let chunks: Vec<_> = nodes.chunks(1).collect();
-    let upload = subject.upload(&set, "", "fifty", 50, &chunks, &[]);
-    sync(&subject.client, upload).await?;
-    held(subject, &set, "fifty", 50).await
+async fn messages(subject: &Subject) -> Verdict {
+    let (nodes, one, many) = (nodes(50), subject.name(), subject.name());
+    subject.sync(&one, &[&nodes]).await?;
+    held(subject, &one, &nodes).await?;
+    let messages: Vec<_> = nodes.chunks(1).collect();
+    subject.sync(&many, &messages).await?;
+    held(subject, &many, &nodes).await
 }
 
-async fn delta(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(5), subject.name());
-    subject.sync_as(&set, "a", &nodes[..4]).await?;
-    let removed = &*nodes[0].name;
-    let upload = subject.upload(&set, "a", "b", 4, &[&nodes[4..]], &[removed]);
-    sync(&subject.client, upload).await?;
-    held(subject, &set, "b", 4).await?;
-    not_held(subject, &set, "never-synced").await
+/// Ensures a load balancer with these nodes of a revision that has all, and compares it with them.
+async fn balances(subject: &Subject, nodes: &[Node]) -> Verdict {
+    if !subject.declares(LoadBalancers) {
+        return Err(skipped(
+            "no call names targets: Capabilities.load_balancers is not declared",
+        ));
+    }
+    let (service, revision) = (subject.service(), subject.name());
+    subject.sync(&revision, &[&subject.target_nodes()]).await?;
+    let targets = Some(named(&revision, names(nodes)));
+    subject.ensure_with(&service, targets).await?;
+    let answer = subject.get(&service, Some(inline(nodes))).await?;
+    let expected = format!("READY with the {} nodes that the Ensure named", nodes.len());
+    expect_one_of(&[Disposition::Ready], &answer, expected)
+}
+
+async fn some_nodes(subject: &Subject) -> Verdict {
+    balances(subject, &subject.target_nodes()[..1]).await
+}
+
+async fn no_nodes(subject: &Subject) -> Verdict {
+    balances(subject, &[]).await
+}
+
+async fn unknown_name(subject: &Subject) -> Verdict {
+    let (nodes, revision) = (nodes(3), subject.name());
+    subject.sync(&revision, &[&nodes[..2]]).await?;
+    held(subject, &revision, &nodes[..2]).await?;
+    let resolves = subject.resolves(named(&revision, names(&nodes))).await?;
+    let expected = "a reference with a name that the revision lacks is NODE_SET_UNKNOWN";
+    expect(!resolves, expected, "it is answered")
 }
 
 async fn unknown_revision(subject: &Subject) -> Verdict {
@@ -149,7 +144,7 @@ async fn unknown_revision(subject: &Subject) -> Verdict {
         ));
     }
     let service = subject.service();
-    let unknown = Some(named(&subject.name(), "never-synced"));
+    let unknown = Some(named("never-synced", None));
     let expected = "an Ensure that names a revision that is not held is NODE_SET_UNKNOWN";
     let answered = subject.ensure_once(&service, unknown).await;
     let reasons = [ErrorReason::NodeSetUnknown];
@@ -160,100 +155,54 @@ async fn unknown_revision(subject: &Subject) -> Verdict {
 }
 
 async fn previous(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes[..2]).await?;
-    subject.sync_as(&set, "b", &nodes).await?;
-    // This makes it the latest again, as the controller's upserts do.
-    held(subject, &set, "a", 2).await?;
-    held(subject, &set, "b", 3).await
+    let (nodes, one, two) = (nodes(3), subject.name(), subject.name());
+    subject.sync(&one, &[&nodes[..2]]).await?;
+    subject.sync(&two, &[&nodes]).await?;
+    held(subject, &one, &nodes[..2]).await?;
+    held(subject, &two, &nodes).await
 }
 
 async fn restart(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes).await?;
+    let (nodes, revision) = (nodes(3), subject.name());
+    subject.sync(&revision, &[&nodes]).await?;
     subject.restart().await?;
     let subject = &subject.connect().await?;
     // Held or not: any other answer is a failure.
-    subject.is_held(&set, "a", 3).await?;
-    subject.sync_as(&set, "a", &nodes).await?;
-    held(subject, &set, "a", 3).await
+    subject.resolves(named(&revision, None)).await?;
+    subject.sync(&revision, &[&nodes]).await?;
+    held(subject, &revision, &nodes).await
 }
 
 async fn large(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(5_000), subject.name());
-    let chunks: Vec<_> = nodes.chunks(500).collect();
-    let upload = subject.upload(&set, "", "a", nodes.len(), &chunks, &[]);
+    let nodes = nodes(5_000);
+    let messages: Vec<_> = nodes.chunks(500).collect();
     let began = Instant::now();
-    sync(&subject.client, upload).await?;
-    let snapshot = began.elapsed();
+    subject.sync(&subject.name(), &messages).await?;
+    let took = began.elapsed();
     let limit = Duration::from_secs(2);
-    let actual = format!("{snapshot:?}");
-    expect(snapshot < limit, "a snapshot in less than 2 s", actual)?;
-    if !subject.declares(NodeSetsDeltas) {
-        return Ok(());
-    }
-    let upload = subject.upload(&set, "a", "b", nodes.len(), &[&nodes[..1]], &[]);
-    let began = Instant::now();
-    sync(&subject.client, upload).await?;
-    let delta = began.elapsed();
-    let limit = Duration::from_millis(100);
-    let actual = format!("{delta:?}");
-    expect(delta < limit, "a delta in less than 100 ms", actual)
+    expect(took < limit, "a sync in less than 2 s", format!("{took:?}"))
 }
 
 async fn again(subject: &Subject) -> Verdict {
-    let (mut nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes).await?;
+    let (mut nodes, revision) = (nodes(3), subject.name());
+    subject.sync(&revision, &[&nodes]).await?;
+    subject.sync(&subject.name(), &[&nodes[..1]]).await?;
     let label = ("conformance.example/label".to_owned(), "x".to_owned());
     nodes[0].labels.extend([label]);
-    subject.sync_as(&set, "a", &nodes).await?;
-    if !subject.declares(NodeSetsDeltas) {
-        return held(subject, &set, "a", 3).await;
-    }
-    let upload = subject.upload(&set, "a", "a", 3, &[&nodes[..1]], &[]);
-    let upserted = sync(&subject.client, upload).await;
-    upserted.required("an upload whose base_revision and revision are equal is OK")?;
-    held(subject, &set, "a", 3).await
+    subject.sync(&revision, &[&nodes]).await?;
+    subject.sync(&subject.name(), &[&nodes[..2]]).await?;
+    held(subject, &revision, &nodes).await
 }
 
 async fn empty(subject: &Subject) -> Verdict {
-    let set = subject.name();
-    subject.sync_as(&set, "none", &[]).await?;
-    held(subject, &set, "none", 0).await
-}
-
-/// Most sets that a case syncs.
-const MOST_SETS: u32 = 16;
-
-async fn several(subject: &Subject) -> Verdict {
-    let declared = subject.capabilities().node_sets.unwrap_or_default();
-    if declared.max_sets < 2 {
-        return Err(skipped("the provider declares to hold one set"));
-    }
-    let nodes = nodes(2);
-    let sets = 0..declared.max_sets.min(MOST_SETS);
-    let sets: Vec<_> = sets.map(|_| subject.name()).collect();
-    for set in &sets {
-        subject.sync_as(set, "a", &nodes).await?;
-    }
-    for set in &sets {
-        held(subject, set, "a", 2).await?;
-    }
-    Ok(())
+    let revision = subject.name();
+    subject.sync(&revision, &[]).await?;
+    held(subject, &revision, &[]).await
 }
 
 async fn echo(subject: &Subject) -> Verdict {
-    let set = subject.name();
-    let revision = subject.sync_as(&set, "a-revision", &nodes(1)).await?;
-    expect(
-        revision == "a-revision",
-        "the revision \"a-revision\"",
-        format!("{revision:?}"),
-    )
-}
-
-async fn separate(subject: &Subject) -> Verdict {
-    let (one, other) = (subject.name(), subject.name());
-    subject.sync_as(&one, "only-in-one", &nodes(2)).await?;
-    not_held(subject, &other, "only-in-one").await
+    let revision = subject.name();
+    let answered = subject.sync(&revision, &[&nodes(1)]).await?;
+    let expected = format!("the revision {revision:?}");
+    expect(answered == revision, expected, format!("{answered:?}"))
 }

@@ -1,71 +1,67 @@
-//! Batches: exactly one result for each item.
+//! Lookups of several Nodes: exactly one result for each.
 
-use futures::stream;
-use outrigger_api::{BatchRequest, ItemResult};
+use outrigger_api::{
+    MethodRequest as _,
+    v1::{BatchGetInstancesRequest, InstanceResult, instance_result::Outcome},
+};
 
 use super::Client;
 use crate::call_error::CallError;
 use crate::verdict::{Verdict, expect, failed};
 
-/// The outcome of an item, or its error.
-pub type Answered<R> = Result<<<R as BatchRequest>::ItemResult as ItemResult>::Outcome, CallError>;
+/// The outcome for a Node, or its error.
+pub type Answered = Result<Outcome, CallError>;
+
+const RPC: &str = BatchGetInstancesRequest::METHOD.name;
 
 impl Client {
     /// The results as they came.
-    pub async fn results<R: BatchRequest>(
+    pub async fn results(
         &self,
-        request: R,
-    ) -> Result<Vec<R::ItemResult>, CallError> {
-        let method = R::METHOD;
-        let deadline = method.deadline_of(request.items().len());
-        let request = stream::iter([self.in_cluster(request)]);
-        let answers = self.exchange(method, deadline, request).await?;
-        let mut results: Vec<_> = answers.into_iter().flat_map(R::results).collect();
-        for result in &mut results {
-            self.ledger.see_result(method.name, result);
+        request: BatchGetInstancesRequest,
+    ) -> Result<Vec<InstanceResult>, CallError> {
+        let results = self.call(request).await?.results;
+        for result in &results {
+            self.ledger.see_result(RPC, result);
         }
         Ok(results)
     }
 
-    /// The outcomes in the order of the items, or the error of the call. A failure unless each item has one result,
+    /// The outcomes in the order of the Nodes, or the error of the call. A failure unless each has one result,
     /// with an outcome, and nothing else has.
-    pub async fn batch<R: BatchRequest>(
+    pub async fn batch(
         &self,
-        request: R,
-    ) -> Verdict<Result<Vec<Answered<R>>, CallError>> {
-        let keys = request.items().iter().map(|item| R::key(item).to_owned());
+        request: BatchGetInstancesRequest,
+    ) -> Verdict<Result<Vec<Answered>, CallError>> {
+        let keys = request.items.iter().map(|item| item.name.clone());
         let keys: Vec<_> = keys.collect();
         match self.results(request).await {
-            Ok(results) => one_each(R::METHOD.name, &keys, results).map(Ok),
+            Ok(results) => one_each(&keys, results).map(Ok),
             Err(error) => Ok(Err(error)),
         }
     }
 }
 
-fn one_each<R: ItemResult>(
-    rpc: &'static str,
-    keys: &[String],
-    mut results: Vec<R>,
-) -> Verdict<Vec<Result<R::Outcome, CallError>>> {
+fn one_each(keys: &[String], mut results: Vec<InstanceResult>) -> Verdict<Vec<Answered>> {
     let mut answered = Vec::with_capacity(keys.len());
     for key in keys {
-        let expected = format!("{rpc} has one result for {key:?}, with an outcome");
-        let of_it = results.extract_if(.., |one| one.key() == key);
+        let expected = format!("{RPC} has one result for {key:?}, with an outcome");
+        let of_it = results.extract_if(.., |one| one.key == *key);
         let mut of_it: Vec<_> = of_it.collect();
         let [result] = &mut *of_it else {
             return Err(failed(expected, format!("{} results", of_it.len())));
         };
-        let error = result.error();
-        let error = error.map(|status| CallError::of_item(rpc, status));
-        let outcome = result.outcome_mut().take();
-        let outcome = outcome.ok_or_else(|| failed(expected, "a result without an outcome"))?;
-        answered.push(error.map_or(Ok(outcome), Err));
+        answered.push(match result.outcome.take() {
+            Some(Outcome::Error(status)) => Err(CallError::of_item(RPC, &status)),
+            Some(outcome) => Ok(outcome),
+            None => return Err(failed(expected, "a result without an outcome")),
+        });
     }
-    let foreign = results.first().map(ItemResult::key);
+    let foreign = results.first().map(|result| &result.key);
     expect(
         foreign.is_none(),
-        format!("{rpc} has no result for an item that was not asked about"),
-        format!("one for {:?}", foreign.unwrap_or_default()),
+        format!("{RPC} has no result for a Node that was not asked about"),
+        format!("one for {foreign:?}"),
     )?;
     Ok(answered)
 }

@@ -6,7 +6,6 @@ use futures::future::join;
 use outrigger_api::v1::{
     EnsureLoadBalancerRequest, ErrorReason, LoadBalancerAnswer,
     LoadBalancerDisposition as Disposition, Node, NodeTargets, Route, Service,
-    UpdateLoadBalancerNodesRequest, load_balancer_result::Outcome,
 };
 use tokio::time::{sleep, timeout};
 
@@ -35,8 +34,6 @@ pub(super) enum Job {
 /// The targets of the calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
-    /// The nodes that were sent last, as far as the provider holds them.
-    pub(super) before: Option<Vec<Node>>,
     /// All targets.
     pub(super) now: Vec<Node>,
     /// Calls about other objects may run at the same time.
@@ -61,10 +58,7 @@ pub(super) enum Done {
 
 impl Nodes {
     async fn targets(&self, subject: &Subject) -> Result<Option<NodeTargets>, Broken> {
-        let targets = match &self.before {
-            Some(before) => subject.targets_after(before, &self.now).await,
-            None => subject.targets(&self.now).await,
-        };
+        let targets = subject.targets(&self.now).await;
         targets.map_err(|stop| Broken::stopped(Rule::Ended, &stop))
     }
 }
@@ -215,15 +209,10 @@ async fn attempt(
         }
         Job::Delete(_, service, _) => subject.delete_once(service).await.map(drop),
         Job::Update(services) => {
-            let request = UpdateLoadBalancerNodesRequest {
-                items: services
-                    .iter()
-                    .map(|(_, service)| service.clone())
-                    .collect(),
-                targets,
-                ..UpdateLoadBalancerNodesRequest::default()
-            };
-            subject.client.results(request).await.map(drop)
+            for (_, service) in services {
+                subject.update(service, targets.clone()).await?;
+            }
+            Ok(())
         }
         Job::Routes(_, delete, create) => {
             let (change, routes) = match create {
@@ -313,48 +302,28 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// Gives the targets to load balancers in as few calls as the provider takes; the rest is ensured.
+/// Gives the targets to load balancers; where that ends otherwise, the load balancer is ensured.
 async fn update(
     subject: &Subject,
     services: &[(Name, Service)],
     nodes: &Nodes,
 ) -> Result<Vec<(Name, LoadBalancerAnswer)>, Broken> {
     let targets = nodes.targets(subject).await?;
-    let most = subject.load_balancers().max_services_per_update;
     let mut ready = Vec::new();
-    for batch in services.chunks(most.max(1) as usize) {
-        let request = UpdateLoadBalancerNodesRequest {
-            items: batch.iter().map(|(_, service)| service.clone()).collect(),
-            targets: targets.clone(),
-            ..UpdateLoadBalancerNodesRequest::default()
-        };
-        let answered = subject.client.batch(request).await;
-        let answered = answered.map_err(|stop| Broken::stopped(Rule::Ended, &stop))?;
-        let answered = match answered {
-            Ok(answered) => answered.into_iter().map(Some).collect(),
-            Err(error) if is_passing(&error) => vec![None; batch.len()],
-            Err(error) => {
-                let expected = "UpdateLoadBalancerNodes is answered";
-                return Err(Broken::new(Rule::Ended, expected, error));
+    for (name, service) in services {
+        let answer = match subject.update(service, targets.clone()).await {
+            Ok(answer) if answer.disposition() == Disposition::Ready => answer,
+            _ => {
+                let ensured = ensure(subject, service, targets.clone(), nodes.races).await;
+                let expected = || {
+                    format!(
+                        "{name}: EnsureLoadBalancer after the update of its targets ends with READY"
+                    )
+                };
+                ensured.map_err(|other| Broken::new(Rule::Ended, expected(), other))?
             }
         };
-        for ((name, service), answered) in batch.iter().zip(answered) {
-            let answer = match answered {
-                Some(Ok(Outcome::Found(answer))) if answer.disposition() == Disposition::Ready => {
-                    answer
-                }
-                _ => {
-                    let ensured = ensure(subject, service, targets.clone(), nodes.races).await;
-                    let expected = || {
-                        format!(
-                            "{name}: EnsureLoadBalancer after the update of its targets ends with READY"
-                        )
-                    };
-                    ensured.map_err(|other| Broken::new(Rule::Ended, expected(), other))?
-                }
-            };
-            ready.push((*name, answer));
-        }
+        ready.push((*name, answer));
     }
     Ok(ready)
 }

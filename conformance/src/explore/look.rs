@@ -280,7 +280,7 @@ pub(super) async fn cloud_state(
 /// The answers of the provider about machines and volumes of the inputs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Lookups {
-    machines: Vec<Answered<BatchGetInstancesRequest>>,
+    machines: Vec<Answered>,
     volumes: Vec<volumes::Answer>,
 }
 

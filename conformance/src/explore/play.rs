@@ -72,8 +72,6 @@ pub(super) struct Stage<'a> {
     names: BTreeMap<Name, String>,
     /// Machines as targets of routes.
     machines: Vec<Node>,
-    /// Nodes that the provider was sent last.
-    synced: Option<Vec<Node>>,
     /// `LoadBalancersCapability.configuration_revision` of the process.
     revision: String,
     /// UIDs of load balancers that were listed before.
@@ -130,7 +128,6 @@ impl<'a> Stage<'a> {
             gone: Vec::new(),
             routes: BTreeMap::new(),
             machines,
-            synced: None,
             revision: subject.load_balancers().configuration_revision,
             subject,
             world,
@@ -232,10 +229,8 @@ impl<'a> Stage<'a> {
                 jobs.push((job, fault, keeps));
             }
         }
-        let now = self.nodes();
         let nodes = Nodes {
-            before: self.synced.take(),
-            now: now.clone(),
+            now: self.nodes(),
             races: jobs.len() > 1 || others_run,
         };
         let calls = jobs
@@ -246,8 +241,6 @@ impl<'a> Stage<'a> {
             let again = self.subject.connect().await;
             self.subject = again.map_err(|stop| Broken::stopped(Rule::Process, &stop))?;
             self.ensure_reconfigured(&nodes.now).await?;
-        } else if !jobs.is_empty() {
-            self.synced = Some(now);
         }
         for (done, (job, _, keeps)) in done.into_iter().zip(jobs) {
             self.take(job, done?, keeps && !restarted).await?;
@@ -290,7 +283,6 @@ impl<'a> Stage<'a> {
             Act::Restart => {
                 self.subject.restart().await.map_err(stopped)?;
                 self.subject = self.subject.connect().await.map_err(stopped)?;
-                self.synced = None;
                 None
             }
             Act::Ensure(name) => {

@@ -33,15 +33,16 @@ fn results_of_batches_leave_errors_effects_and_answers() {
         ..RpcStatus::default()
     };
     let effects = Some(KubernetesEffects::default());
-    let mut of_node = InstanceResult::failed("node".to_owned(), failed);
-    of_node.effects.clone_from(&effects);
-    ledger.see_result("Lookup", &mut of_node);
-    let answer = LoadBalancerAnswer {
+    let of_node = InstanceResult {
+        effects: effects.clone(),
+        ..InstanceResult::new("node".to_owned(), instance_result::Outcome::Error(failed))
+    };
+    ledger.see_result("Lookup", &of_node);
+    let answer = Some(LoadBalancerAnswer {
         effects,
         ..LoadBalancerAnswer::default()
-    };
-    let mut of_service = LoadBalancerResult::new("uid".to_owned(), Outcome::Found(answer));
-    ledger.see_result("Update", &mut of_service);
+    });
+    ledger.see("Update", &UpdateLoadBalancerNodesResponse { answer });
     let observations = ledger.observations();
     let errors: Vec<_> = observations
         .errors

@@ -9,6 +9,7 @@ use outrigger_api::{
         GetLoadBalancerRequest, ListLoadBalancersRequest, LoadBalancerAnswer,
         LoadBalancerDisposition as Disposition, Node, NodeTargets, PlanLoadBalancerRequest,
         PlanOperation, PlannedChange, Service, ServicePort, ServiceRef,
+        UpdateLoadBalancerNodesRequest,
     },
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -103,6 +104,21 @@ impl Subject {
             service: Some(service.clone()),
             targets,
             ..EnsureLoadBalancerRequest::default()
+        };
+        let answered = self.client.call(request).await?;
+        Ok(answered.answer.unwrap_or_default())
+    }
+
+    /// One `UpdateLoadBalancerNodes`.
+    pub(crate) async fn update(
+        &self,
+        service: &Service,
+        targets: Option<NodeTargets>,
+    ) -> Result<LoadBalancerAnswer, CallError> {
+        let request = UpdateLoadBalancerNodesRequest {
+            service: Some(service.clone()),
+            targets,
+            ..UpdateLoadBalancerNodesRequest::default()
         };
         let answered = self.client.call(request).await?;
         Ok(answered.answer.unwrap_or_default())

@@ -30,7 +30,6 @@ pub mod patch_plan;
 pub mod plan;
 mod size;
 pub mod source_ranges;
-pub mod update_size;
 mod wire;
 
 pub use size::Shed;

@@ -23,9 +23,6 @@ pub use empty::EmptyTargets;
 pub use pool::{TargetPool, TargetRequests};
 pub use selection::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
 
-/// Name of the node set of Services without a selector.
-pub const SET_OF_ALL: &str = "targets";
-
 /// A provider's declarations about targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
@@ -206,7 +203,7 @@ fn encode(encoder: &mut Encoder, node: &NodeView, label_keys: &[Box<str>]) {
 pub struct Targets {
     nodes: Box<[Arc<NodeView>]>,
     revision: Revision,
-    set: Option<Arc<str>>,
+    whole: Option<Arc<Targets>>,
 }
 
 impl Targets {
@@ -214,16 +211,16 @@ impl Targets {
     pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
         let nodes = nodes.into_iter();
         let nodes = nodes.filter(|node| exclusion(node).is_none()).collect();
-        Self::of(nodes, &[], Some(SET_OF_ALL.into()))
+        Self::of(nodes, &[])
     }
 
     /// These nodes, excluded or not.
-    fn of(mut nodes: Vec<Arc<NodeView>>, label_keys: &[Box<str>], set: Option<Arc<str>>) -> Self {
+    fn of(mut nodes: Vec<Arc<NodeView>>, label_keys: &[Box<str>]) -> Self {
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self {
             revision: Revision::of(&nodes, label_keys),
             nodes: nodes.into(),
-            set,
+            whole: None,
         }
     }
 
@@ -237,9 +234,9 @@ impl Targets {
         &self.revision
     }
 
-    /// Name of the node set that Services with these targets share, at most 64 bytes.
-    pub const fn set(&self) -> Option<&Arc<str>> {
-        self.set.as_ref()
+    /// The targets of all Services that a selector chose these from; none: no selector did.
+    pub const fn whole(&self) -> Option<&Arc<Self>> {
+        self.whole.as_ref()
     }
 
     /// Returns true if there is none: legal, and worth a warning (S-32).

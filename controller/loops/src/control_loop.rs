@@ -23,7 +23,7 @@ use tracing::{error, info};
 use crate::context::{LoopContext, LoopParts, Term};
 use outrigger_provider_client::{Provider, ProviderState, Slot};
 use outrigger_runtime::queue::{
-    self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work,
+    self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken,
 };
 
 /// How often the gauges of a loop are set.
@@ -118,20 +118,6 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     fn slot(&self, _priority: Priority) -> BoxFuture<'static, Slot> {
         Box::pin(future::pending())
     }
-
-    /// See [`Calls::batch_size`].
-    fn batch_size(&self, _slot: &Slot) -> usize {
-        1
-    }
-
-    /// Does for many objects what one call can do, and finishes each key as soon as it is done.
-    fn call_batch(
-        self: Arc<Self>,
-        _keys: Vec<Taken<Self::Key>>,
-        _slot: Slot,
-    ) -> impl Future<Output = ()> + Send {
-        future::ready(())
-    }
 }
 
 struct CallsOf<L>(Arc<L>);
@@ -145,10 +131,6 @@ impl<L: ControlLoop> Calls for CallsOf<L> {
 
     fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
         self.0.slot(priority)
-    }
-
-    fn batch_size(&self, slot: &Slot) -> usize {
-        self.0.batch_size(slot)
     }
 }
 
@@ -211,16 +193,11 @@ async fn run<L: ControlLoop>(
     let gate = Gate::new(provider.state(), is_open);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
-        move |work: Work<L::Key, Slot>| {
+        move |taken: Taken<L::Key>, slot| {
             let control_loop = Arc::clone(&control_loop);
             async move {
-                match work {
-                    Work::One(taken, slot) => {
-                        let (key, priority) = (taken.key().clone(), taken.priority());
-                        taken.finish(control_loop.reconcile(key, priority, slot).await);
-                    }
-                    Work::Batch(keys, slot) => control_loop.call_batch(keys, slot).await,
-                }
+                let (key, priority) = (taken.key().clone(), taken.priority());
+                taken.finish(control_loop.reconcile(key, priority, slot).await);
             }
         }
     };

@@ -38,7 +38,6 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{node::NodeView, service::ServiceView, targets::Pace};
-use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use self::{
@@ -64,7 +63,7 @@ use crate::{
 };
 use outrigger_kubernetes::{leader::Handle, services::ServiceWriter, store::Store};
 use outrigger_provider_client::Slot;
-use outrigger_runtime::queue::{Outcome, Priority, Taken};
+use outrigger_runtime::queue::{Outcome, Priority};
 
 /// Name of the loop in `--controllers` and of its health check.
 pub const NAME: &str = "service-lb-controller";
@@ -157,7 +156,6 @@ impl ServiceLb {
                     term: Arc::clone(&term),
                     writes,
                 },
-                update_size: Mutex::default(),
             },
             sessions: Sessions {
                 term: Arc::clone(&term),
@@ -255,7 +253,7 @@ impl ControlLoop for ServiceLb {
             Priority::Background => {
                 in_flight(Priority::Background) + self.term.states.turns() < IN_BACKGROUND
             }
-            Priority::Batch => true,
+            Priority::Update => true,
             _ => {
                 let calls = [Priority::FreshCall, Priority::BulkCall];
                 let in_flight: usize = calls.into_iter().map(in_flight).sum();
@@ -268,15 +266,5 @@ impl ControlLoop for ServiceLb {
         let provider = self.term.provider.clone();
         let in_background = priority == Priority::Background;
         async move { provider.load_balancers().slot(in_background).await }.boxed()
-    }
-
-    fn batch_size(&self, slot: &Slot) -> usize {
-        let update_size = self.reconciler.update_size.lock();
-        let in_time = update_size.services(slot.max_in_flight());
-        in_time.min(slot.services_per_update())
-    }
-
-    async fn call_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
-        self.reconciler.update_all(keys, slot).await;
     }
 }

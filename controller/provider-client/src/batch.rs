@@ -1,7 +1,7 @@
-//! Calls about several objects: each object waits for the next one, which is no larger than the provider accepts.
+//! `BatchGetInstances`: each Node waits for the next call, which is no larger than the provider accepts.
 //!
 //! ```text
-//!  ask ─► Batcher: WaitingObjects::join ─(admission)─► take ─► send ─► one result for each
+//!  ask ─► Batcher: WaitingLookups::join ─(admission)─► take ─► send ─► one result for each
 //!   ▲                                                               │
 //!   └──────────────────── BatchCaller::answer ◄─────────────────────┘
 //! ```
@@ -9,7 +9,6 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::OptionFuture};
-use outrigger_api::{BatchRequest, ItemResult, Method, MethodRequest};
 use prost::Message;
 use tokio::{
     sync::mpsc,
@@ -22,8 +21,7 @@ use tracing::error;
 use super::{
     Error, Session, Shared,
     admission::{Permit, Urgency},
-    metrics::ProviderMetrics,
-    preconditions::Preconditions,
+    lookup::{NodeLookup, RPC},
 };
 
 mod caller;
@@ -35,23 +33,22 @@ mod waiting;
 pub(super) use caller::{Asked, ask};
 pub use results::BatchAnswer;
 #[cfg(test)]
-pub(super) use results::speaks_for_all;
-pub(super) use results::{one_each, read_outcome};
+pub(super) use results::{one_each, speaks_for_all};
 use unanswered::EndedBatch;
-use waiting::WaitingObjects;
+use waiting::WaitingLookups;
 
-/// Bytes of a request besides its objects, generously.
+/// Bytes of a request besides its Nodes, generously.
 const ENVELOPE: usize = 1024;
-/// Bytes around one object: a tag, a length and a key, generously.
+/// Bytes around one Node: a tag and a length, generously.
 const AROUND: usize = 16;
 
-/// A call is due when no object has joined it for this long: the time in which one event makes many workers
+/// A call is due when no Node has joined it for this long: the time in which one event makes many workers
 /// ask, and far below a cloud call.
 const IDLE: Duration = Duration::from_millis(25);
-/// A call is due this long after its first object, whatever joins.
+/// A call is due this long after its first Node, whatever joins.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// When a call is due that objects may still join.
+/// When a call is due that Nodes may still join.
 #[derive(Clone, Copy)]
 struct Gathering {
     begin: Instant,
@@ -70,164 +67,30 @@ impl Gathering {
         self.last = now;
     }
 
-    /// When the first object joined.
-    const fn begin(self) -> Instant {
-        self.begin
-    }
-
     fn due(self) -> Instant {
         (self.last + IDLE).min(self.begin + LONGEST)
     }
 }
 
-/// An object that a call about several is about.
-pub(super) trait BatchObject: Send + Sync + Sized + 'static {
-    /// The call, or one with the same items and results.
-    type Request: BatchRequest;
-    /// The answer, if it is no error.
-    type Found: Clone + Send + 'static;
-
-    fn method(&self) -> &'static Method {
-        Self::Request::METHOD
-    }
-
-    /// The part of the request about it, at this place.
-    fn message(&self, session: &Session, place: usize) -> ItemOf<Self>;
-
-    /// Reads the outcome, unless it is an error.
-    fn read(&self, outcome: OutcomeOf<Self>, call: &AnsweredCall<'_>)
-    -> Result<Self::Found, Error>;
-}
-
-/// An object that waits for others to share a call with.
-pub(super) trait GatheredObject: BatchObject {
-    /// Only objects of one group share a call.
-    type Group: Copy + PartialEq + Send + Sync + 'static;
-
-    /// The kind of the object, for people.
-    const KIND: &'static str;
-    /// How often a batch is split whose call fails because of its request.
-    const SPLITS: usize = 0;
-    /// True if a full batch goes out immediately, and later objects wait for the next one.
-    const GOES_WHEN_FULL: bool = false;
-    /// True if an object without an answer in time is asked about again, alone.
-    const IS_REPEATED: bool = true;
-
-    fn group(&self) -> Self::Group;
-
-    /// Name of the object.
-    fn name(&self) -> &Arc<str>;
-
-    /// How it joins a call that `other`, of the same name, is in.
-    fn twin(&self, other: &Self) -> Twin;
-
-    /// The answer that needs no call.
-    fn without_call(&self, _session: &Session) -> Option<Self::Found> {
-        None
-    }
-
-    /// Checks the answers of one call against each other.
-    fn compare(_answers: &mut [BatchAnswer<Self::Found>]) {}
-
-    /// Objects in one call; none: the provider does not offer it.
-    fn most(session: &Session) -> Option<usize>;
-
-    fn urgency(group: Self::Group) -> Urgency;
-
-    /// Returns true if an object waits for others to join its call.
-    fn is_gathered(group: Self::Group) -> bool;
-
-    /// A call about so many goes out.
-    fn count(group: Self::Group, metrics: &ProviderMetrics, objects: usize);
-
-    /// The request without its items.
-    fn request(_group: Self::Group) -> Self::Request {
-        Self::Request::default()
-    }
-
-    /// Makes the call.
-    fn call(
-        group: Self::Group,
-        call: CallOf<'_>,
-        items: impl Fn(&Session) -> Vec<ItemOf<Self>> + Send + Sync,
-    ) -> impl Future<Output = Result<Vec<ResultOf<Self>>, Error>> + Send {
-        call.about(move || Self::request(group), items)
-    }
-}
-
-/// The part of a request about one object.
-pub(super) type ItemOf<B> = <<B as BatchObject>::Request as BatchRequest>::Item;
-/// The part of an answer about one object.
-pub(super) type ResultOf<B> = <<B as BatchObject>::Request as BatchRequest>::ItemResult;
-/// Its outcome.
-pub(super) type OutcomeOf<B> = <ResultOf<B> as ItemResult>::Outcome;
-
-/// How an object joins a call that has one of the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Twin {
-    /// It is the same: the answer is for both callers.
-    Shares,
-    /// It joins the call like any other object.
-    Joins,
-    /// Not at all: it goes out with a later call.
-    Waits,
-}
-
-/// All that a call is made with, but its request.
-pub(super) struct CallOf<'a> {
-    shared: &'a Shared,
-    permit: &'a Permit,
-    preconditions: &'a Preconditions,
-    session: &'a Session,
-}
-
-impl CallOf<'_> {
-    /// Makes it about these items.
-    pub(super) async fn about<R: BatchRequest>(
-        self,
-        request: impl Fn() -> R + Send + Sync,
-        items: impl Fn(&Session) -> Vec<R::Item> + Send + Sync,
-    ) -> Result<Vec<R::ItemResult>, Error> {
-        let request = |session: &Session| {
-            let mut request = request();
-            *request.items_mut() = items(session);
-            request
-        };
-        let call = self
-            .shared
-            .call(self.permit, self.preconditions, self.session, request);
-        call.await.map(R::results)
-    }
-}
-
-/// A call that was answered.
-pub(super) struct AnsweredCall<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) session: &'a Session,
-    pub(super) took: Duration,
-}
-
-/// Objects share a call with those that wait at the same time: for each other ([`Gathering`]), or for admission
-/// alone: then one goes out at once, and of many each call after the first ones is full.
-pub(super) struct Batcher<B: GatheredObject> {
+/// Nodes share a call with those that wait at the same time ([`Gathering`]).
+pub(super) struct Batcher {
     shared: Arc<Shared>,
-    arriving: mpsc::UnboundedReceiver<Asked<B>>,
-    waiting: WaitingObjects<B>,
-    calls: JoinSet<EndedBatch<B>>,
+    arriving: mpsc::UnboundedReceiver<Asked>,
+    waiting: WaitingLookups,
+    calls: JoinSet<EndedBatch>,
 }
 
-impl<B: GatheredObject> Batcher<B> {
-    /// The batcher, and where objects are sent to. Callers are bounded by the keys that their loop has in flight,
-    /// and by requests of the API server to a webhook.
-    pub(super) fn new(shared: &Arc<Shared>) -> (mpsc::UnboundedSender<Asked<B>>, Self) {
-        let (objects, arriving) = mpsc::unbounded_channel();
+impl Batcher {
+    /// The batcher, and where lookups are sent to. Callers are bounded by the keys that their loop has in flight.
+    pub(super) fn new(shared: &Arc<Shared>) -> (mpsc::UnboundedSender<Asked>, Self) {
+        let (lookups, arriving) = mpsc::unbounded_channel();
         let batcher = Self {
             shared: Arc::clone(shared),
             arriving,
-            waiting: WaitingObjects::default(),
+            waiting: WaitingLookups::default(),
             calls: JoinSet::new(),
         };
-        (objects, batcher)
+        (lookups, batcher)
     }
 
     /// Works until cancelled. Callers that still wait then get an error.
@@ -237,7 +100,7 @@ impl<B: GatheredObject> Batcher<B> {
 
     async fn serve(&mut self) {
         let mut arrived = Vec::new();
-        // Objects join for as long as they wait: the permit is for the most urgent ones then.
+        // Nodes join for as long as they wait: the permit is for the most urgent ones then.
         let mut urgency = None;
         let mut admission = OptionFuture::default();
         loop {
@@ -277,7 +140,7 @@ impl<B: GatheredObject> Batcher<B> {
     fn send(&mut self, admitted: Result<(Permit, Arc<Session>), Error>, now: Instant) {
         let (permit, session) = match admitted {
             Ok(admitted) => admitted,
-            Err(error) => return self.waiting.fail_due(now, |_| error.clone()),
+            Err(error) => return self.waiting.fail_due(now, &error),
         };
         if let Some(call) = self.waiting.take(now, &session) {
             let shared = Arc::clone(&self.shared);
@@ -286,18 +149,12 @@ impl<B: GatheredObject> Batcher<B> {
     }
 }
 
-/// Removes from `waiting` the items of one call: `most` of one lease term, in a request that has `beside`
-/// bytes of other content. An item that would not even fit alone fails.
-pub(super) fn take_batch<B: BatchObject>(
-    waiting: &mut VecDeque<Asked<B>>,
-    session: &Session,
-    most: usize,
-    beside: usize,
-) -> Vec<Asked<B>> {
+/// Removes from `waiting` the lookups of one call: `most` of one lease term. A Node that would not even fit alone
+/// fails.
+fn take_batch(waiting: &mut VecDeque<Asked>, session: &Session, most: usize) -> Vec<Asked> {
     let limit = session.max_send_bytes;
-    let envelope = ENVELOPE + beside;
-    let mut size = envelope;
-    let mut batch: Vec<Asked<B>> = Vec::new();
+    let mut size = ENVELOPE;
+    let mut batch: Vec<Asked> = Vec::new();
     let mut of_other_terms = Vec::new();
     while batch.len() < most
         && let Some(item) = waiting.pop_front()
@@ -308,12 +165,11 @@ pub(super) fn take_batch<B: BatchObject>(
             of_other_terms.push(item);
             continue;
         }
-        let bytes = item.object.message(session, 0).encoded_len() + AROUND;
-        if envelope + bytes > limit {
-            let rpc = item.object.method().name;
+        let bytes = item.lookup.message(session).encoded_len() + AROUND;
+        if ENVELOPE + bytes > limit {
             item.fail(Error::TooLarge {
-                rpc,
-                bytes: envelope + bytes,
+                rpc: RPC,
+                bytes: ENVELOPE + bytes,
                 limit,
             });
         } else if size + bytes > limit {

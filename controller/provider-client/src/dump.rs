@@ -81,12 +81,11 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         let capability = &load_balancers.capability;
         writeln!(
             lines,
-            "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
-             classes={:?} default_class={} configuration_revision={:?} target_label_keys={:?}",
+            "load_balancers: list={} plan={} max_in_flight={} classes={:?} default_class={} \
+             configuration_revision={:?} target_label_keys={:?}",
             session.declares::<v1::ListLoadBalancersRequest>(),
             session.declares::<v1::PlanLoadBalancerRequest>(),
             load_balancers.max_in_flight,
-            load_balancers.max_services_per_update,
             capability.classes,
             !capability.without_default_class,
             capability.configuration_revision,

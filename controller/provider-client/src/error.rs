@@ -142,6 +142,21 @@ pub enum Error {
         /// Named by the provider at handshake.
         limit: usize,
     },
+    /// A request that carries its nodes, as it does to a provider without node sets, is larger than that.
+    #[error(
+        "{rpc}: with its {nodes} nodes the call has {bytes} bytes, more than the {limit} that the provider accepts in \
+         one message; a provider that serves node sets is sent the nodes once, in parts"
+    )]
+    NodesTooLarge {
+        /// Name of the method.
+        rpc: &'static str,
+        /// Number of nodes in it.
+        nodes: usize,
+        /// Size of the encoded request.
+        bytes: usize,
+        /// Named by the provider at handshake.
+        limit: usize,
+    },
     /// The provider's answer about a load balancer is not legal in Kubernetes, or no answer to what
     /// was asked.
     #[error(transparent)]
@@ -204,7 +219,7 @@ impl Error {
                 ..
             } => class_of(*reason, *retry_after),
             Self::SourceRanges(error) => error.class(),
-            Self::TooLarge { .. } => ErrorClass::Invalid,
+            Self::TooLarge { .. } | Self::NodesTooLarge { .. } => ErrorClass::Invalid,
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
     }
@@ -340,7 +355,7 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
         | R::UnsupportedFeature
         | R::MalformedVolumeHandle => ErrorClass::Invalid,
         R::DependencyNotReady | R::ConflictingResource => ErrorClass::NotReady,
-        R::NodeSetUnknown | R::NodeSetBaseMismatch | R::Conflict => ErrorClass::Conflict,
+        R::NodeSetUnknown | R::Conflict => ErrorClass::Conflict,
         R::OperationInProgress => ErrorClass::InProgress { retry_after },
         R::RateLimited | R::Overloaded => ErrorClass::RateLimited { retry_after },
         R::QuotaExceeded => ErrorClass::Quota,

@@ -47,7 +47,7 @@ use tower::ServiceBuilder;
 use crate::{ByteStream, Connect, Connecting};
 use load_balancers::Messages;
 
-pub use load_balancers::{Balancers, Step, outcome, ready, say, taken, unsaid};
+pub use load_balancers::{Balancers, Step, ready, taken};
 pub use routes::{FakeRoutes, done, gone};
 pub use volumes::{FakeVolumes, in_zone, volume_outcome};
 

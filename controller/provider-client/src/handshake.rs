@@ -32,7 +32,6 @@ const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 200;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
-const MAX_SERVICES_PER_UPDATE: u32 = 200;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay is reported: no cloud is known that hides a new machine for so long.
 const LONG_VISIBILITY_DELAY: Duration = Duration::from_hours(1);
@@ -193,7 +192,6 @@ pub(super) fn accept(
             .volumes
             .map(|offered| accept_volumes(&name, offered))
             .transpose()?,
-        node_sets: offered.node_sets,
         node_effects: effects.map(|effects| effects.on_nodes),
         effects_not_granted: not_granted,
         node_annotation_prefixes: entries(
@@ -321,9 +319,6 @@ fn accept_load_balancers(
     Ok(LoadBalancersCapability {
         capability: capability.into(),
         max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
-        max_services_per_update: offered
-            .max_services_per_update
-            .clamp(1, MAX_SERVICES_PER_UPDATE) as usize,
         forbidden,
     })
 }

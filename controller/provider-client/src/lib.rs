@@ -53,7 +53,7 @@ pub use instances::Instances;
 pub use list::WantedInstances;
 pub use load_balancers::{
     ChangeAction, EnsureInput, LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation,
-    PlannedChange, Slot, TargetsUpdate,
+    PlannedChange, Slot,
 };
 pub use lookup::LookupAnswer;
 pub use metrics::ProviderMetrics;

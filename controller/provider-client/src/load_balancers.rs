@@ -10,7 +10,6 @@ use outrigger_core::{
         answer::{LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
         source_ranges::source_ranges,
-        update_size::UpdateResults,
     },
     targets::Targets,
 };
@@ -21,17 +20,15 @@ mod answer;
 mod list;
 mod plan;
 mod slot;
-mod update;
 
 pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use slot::Slot;
-pub use update::TargetsUpdate;
 
 /// Changes in one plan that are shown.
 const MOST_CHANGES: usize = 1_000;
 
-/// Input of an Ensure, as of the moment of the call.
+/// Input of an Ensure or an update, as of the moment of the call.
 #[derive(Clone, Debug)]
 pub struct EnsureInput {
     /// The Service, with what the load balancer is made from as it was planned.
@@ -111,6 +108,40 @@ impl LoadBalancers<'_> {
         let call = shared.call_with_targets(permit, preconditions, &targets, request);
         let said = call.await?.answer.unwrap_or_default();
         answer::check(said, LoadBalancerCall::Ensure, &service, session)
+    }
+
+    /// Gives the load balancer of a Service these targets, and changes nothing else of it. A provider that does not serve
+    /// updates is asked to ensure it. The call uses `slot` up.
+    ///
+    /// # Errors
+    /// The errors of [`LoadBalancers::ensure`].
+    pub async fn update(
+        self,
+        slot: &Slot,
+        input: EnsureInput,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        let EnsureInput { service, targets } = &input;
+        let Slot { permit, session } = slot;
+        ranges(service)?;
+        session.offers::<v1::UpdateLoadBalancerNodesRequest>()?;
+        if session.lacks(v1::UpdateLoadBalancerNodesRequest::METHOD.name) {
+            return self.ensure(slot, input).await;
+        }
+        let request = |targets| v1::UpdateLoadBalancerNodesRequest {
+            context: None,
+            service: Some(service_of(service, session)),
+            targets: Some(targets),
+        };
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
+        let call = shared.call_with_targets(permit, preconditions, targets, request);
+        match call.await {
+            Ok(reply) => {
+                let said = reply.answer.unwrap_or_default();
+                answer::check(said, LoadBalancerCall::Update, service, session)
+            }
+            Err(Error::NotServed { .. }) => self.ensure(slot, input).await,
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes the load balancer of `service` and every part of it. Where there is none, the answer is
@@ -210,25 +241,6 @@ impl LoadBalancers<'_> {
             return Err(Error::malformed(rpc, "a plan of more than 1,000 changes"));
         }
         Ok(plan.changes.into_iter().map(Into::into).collect())
-    }
-
-    /// Updates load balancers to these targets and changes nothing else of them, in one call. Each result is sent
-    /// as soon as it is known, whatever becomes of the others. Returns the updates that the request had no room for,
-    /// and the course of the call, unless it failed. The results' errors are those of
-    /// [`LoadBalancers::ensure`].
-    ///
-    /// In an update of several Services some may get no result: they may be updated or not, and the caller repeats the
-    /// update with fewer of them. A provider that does not serve updates is asked to ensure the load balancer of the one
-    /// Service.
-    ///
-    /// Dropping the future cancels the call.
-    pub async fn update(
-        self,
-        slot: Slot,
-        updates: Vec<TargetsUpdate>,
-        targets: &Arc<Targets>,
-    ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
-        update::update(self.0, slot, updates, targets).await
     }
 }
 

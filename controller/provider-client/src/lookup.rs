@@ -1,28 +1,24 @@
 //! Lookups of the instances of single nodes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use outrigger_api::{
-    MethodRequest,
+    Method, MethodRequest,
     v1::{self, instance_result::Outcome},
 };
 use outrigger_core::node::{NodeView, instance::Lookup};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::{
-    Error, LookupPurpose, Session,
-    admission::Urgency,
-    batch::{AnsweredCall, BatchAnswer, BatchObject, GatheredObject, Twin},
-    metrics::ProviderMetrics,
-    wire,
-};
+use super::{Error, LookupPurpose, Session, Shared, batch::BatchAnswer, wire};
 
 mod answer;
 
-pub(super) use answer::read_instance;
+pub(super) use answer::{read_instance, refuse_shared_ids};
 
-const RPC: &str = v1::BatchGetInstancesRequest::METHOD.name;
+pub(super) const METHOD: &Method = v1::BatchGetInstancesRequest::METHOD;
+pub(super) const RPC: &str = METHOD.name;
+
 /// Nodes whose absence was not believed, each reported once: by name, with its UID.
 #[derive(Debug, Default)]
 pub(super) struct DoubtedAbsences(Mutex<HashMap<Arc<str>, Box<str>>>);
@@ -57,83 +53,61 @@ pub(super) struct NodeLookup {
     pub(super) purpose: LookupPurpose,
 }
 
-impl BatchObject for NodeLookup {
-    type Request = v1::BatchGetInstancesRequest;
-    type Found = Lookup;
-
-    fn message(&self, session: &Session, _: usize) -> v1::Node {
+impl NodeLookup {
+    /// The part of the request about it.
+    pub(super) fn message(&self, session: &Session) -> v1::Node {
         wire::asked_node(&self.node, session)
     }
 
-    fn read(&self, outcome: Outcome, call: &AnsweredCall<'_>) -> Result<Lookup, Error> {
+    /// Reads the outcome of a call that took so long, unless it is an error.
+    pub(super) fn read(
+        &self,
+        outcome: Outcome,
+        shared: &Shared,
+        session: &Session,
+        took: Duration,
+    ) -> Result<Lookup, Error> {
         let lookup_call = answer::LookupCall {
             purpose: self.purpose,
-            took: call.took,
+            took,
         };
-        let instances = call.session.instances.as_ref();
-        let on_doubt = |why: &str| call.shared.doubted.report(&self.node, why);
+        let instances = session.instances.as_ref();
+        let on_doubt = |why: &str| shared.doubted.report(&self.node, why);
         answer::read(outcome, lookup_call, instances, on_doubt)
     }
-}
 
-impl GatheredObject for NodeLookup {
-    type Group = LookupPurpose;
-
-    const KIND: &'static str = "node";
-    /// Often enough to find one Node among 250, and no storm if every call fails.
-    const SPLITS: usize = 8;
-    const GOES_WHEN_FULL: bool = true;
-
-    fn group(&self) -> LookupPurpose {
-        self.purpose
-    }
-
-    fn name(&self) -> &Arc<str> {
+    /// Name of the Node.
+    pub(super) fn name(&self) -> &Arc<str> {
         &self.node.name
     }
 
-    /// A Node that was made again under its name, or got a provider ID meanwhile, is another machine.
-    fn twin(&self, other: &Self) -> Twin {
-        let of = |lookup: &Self| (lookup.node.uid.clone(), lookup.node.provider_id.clone());
-        if of(self) == of(other) {
-            Twin::Shares
-        } else {
-            Twin::Waits
-        }
+    /// Returns true if one answer is for both. A Node that was made again under its name, or got a provider ID
+    /// meanwhile, is another machine.
+    pub(super) fn is_about_same(&self, other: &Self) -> bool {
+        (&self.node.uid, &self.node.provider_id) == (&other.node.uid, &other.node.provider_id)
     }
 
-    fn without_call(&self, session: &Session) -> Option<Lookup> {
+    /// The answer that needs no call.
+    pub(super) fn without_call(&self, session: &Session) -> Option<Lookup> {
         let instances = session.instances.as_ref()?;
         answer::without_asking(&self.node, instances)
     }
 
-    fn compare(answers: &mut [LookupAnswer]) {
-        answer::refuse_shared_ids(answers);
-    }
-
-    fn most(session: &Session) -> Option<usize> {
+    /// Nodes in one call; none: the provider does not offer it.
+    pub(super) fn most(session: &Session) -> Option<usize> {
         let offered = session.instances.as_ref();
         offered.map(|instances| instances.max_batch_size)
     }
+}
 
-    fn urgency(purpose: LookupPurpose) -> Urgency {
-        purpose.into()
-    }
-
-    fn is_gathered(_: LookupPurpose) -> bool {
-        true
-    }
-
-    fn count(purpose: LookupPurpose, metrics: &ProviderMetrics, nodes: usize) {
-        metrics.batched(purpose, nodes);
-    }
-
-    fn request(purpose: LookupPurpose) -> v1::BatchGetInstancesRequest {
+impl LookupPurpose {
+    pub(super) fn request(self, items: Vec<v1::Node>) -> v1::BatchGetInstancesRequest {
         v1::BatchGetInstancesRequest {
+            context: None,
+            items,
             // Too long for the contract is as long as the contract allows.
-            max_staleness: purpose.max_staleness().try_into().ok(),
-            view: wire_view(purpose).into(),
-            ..v1::BatchGetInstancesRequest::default()
+            max_staleness: self.max_staleness().try_into().ok(),
+            view: wire_view(self).into(),
         }
     }
 }

@@ -67,7 +67,7 @@ metric_families! {
         asked: Family<Labels<1>, Counter>,
             "outrigger_provider_instance_calls",
             "Calls about instances, single pages of lists aside, by what they are for";
-        node_set_syncs: Family<Labels<1>, Counter>,
+        node_set_syncs: Counter,
             "outrigger_provider_node_set_syncs", "Uploads of the targets of load balancers that the provider took";
     }
 }
@@ -88,7 +88,6 @@ impl ProviderMetrics {
         self.state(&ProviderState::Ready);
         self.state_changed(&ProviderState::Ready);
         self.asked(LookupPurpose::Lifecycle);
-        self.node_set_synced("delta");
         self.cluster_uid(&ClusterUid::judge(None, None));
         self.paused("instances", "rate_limited", Duration::from_secs(1));
         self.health(&ProviderHealth {
@@ -184,9 +183,8 @@ impl ProviderMetrics {
         self.asked.get_or_create(&labels).inc();
     }
 
-    pub(super) fn node_set_synced(&self, kind: &'static str) {
-        let labels = [("kind", kind)];
-        self.node_set_syncs.get_or_create(&labels).inc();
+    pub(super) fn node_set_synced(&self) {
+        self.node_set_syncs.inc();
     }
 
     pub(super) fn routes_refused(&self, count: usize) {
@@ -229,7 +227,7 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
             ("ABORTED", "not_sent")
         }
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
-        Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
+        Error::TooLarge { .. } | Error::NodesTooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotOffered { .. } => ("UNIMPLEMENTED", "not_sent"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),
     }

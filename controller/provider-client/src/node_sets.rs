@@ -1,24 +1,21 @@
 //! Targets by name: synced to the provider's process once, then named by every call that wants them.
 //!
 //! ```text
-//!  call_with_targets ─► synced? ─► (SyncNodeSet: a delta on its revision, or all) ─► call
-//!                          ▲                                                          │
-//!                          └──────────────── once: NODE_SET_UNKNOWN ──────────────────┘
+//!  call_with_targets ─► held? ─► (SyncNodeSet, one at a time) ─► call
+//!                         ▲                                       │
+//!                         └────────── once: NODE_SET_UNKNOWN ─────┘
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::{
-    FutureExt,
-    future::{self, BoxFuture, WeakShared},
-};
 use outrigger_api::{
     MethodRequest,
     v1::{self, ErrorReason},
 };
-use outrigger_core::targets::{Revision, SET_OF_ALL, Targets};
+use outrigger_core::targets::{Revision, Targets, is_same_to_provider};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use prost::Message;
+use tokio::{sync, time::Instant};
 use tracing::debug;
 
 use super::{
@@ -33,83 +30,69 @@ use upload::{SyncNodeSet, Upload};
 /// Name of the method.
 const SYNC: &str = v1::SyncNodeSetRequest::METHOD.name;
 
-/// A set that no call has named for so long makes room for another one.
-const IDLE: Duration = Duration::from_mins(10);
+/// How old fields may be that make no revision, such as labels, when a call names the set.
+const OTHER_FIELDS: Duration = Duration::from_secs(10);
 
-/// The node sets that the provider's process is known to have.
+/// The node set as the provider's process is known to have it.
 #[derive(Debug, Default)]
-pub(super) struct NodeSets(Mutex<Sets>);
-
-#[derive(Debug, Default)]
-struct Sets {
-    /// All of them are of this process.
-    process: Process,
-    /// Sets by name, no more than the provider holds.
-    by_id: BTreeMap<Arc<str>, State>,
-    /// Counts the syncs, so that old news does not undo a newer one.
-    syncs: u64,
+pub(super) struct SyncedNodes {
+    state: Mutex<SyncState>,
+    /// Locked by the sync under way.
+    turn: sync::Mutex<()>,
 }
 
-/// Ends with the number of the sync.
-type Syncing = BoxFuture<'static, Result<u64, Error>>;
-
-/// One set.
-#[derive(Debug)]
-struct State {
-    held: Option<Held>,
-    /// The sync under way. It goes on for as long as a call waits for it.
-    running: Option<(Name, WeakShared<Syncing>)>,
-    /// Number of its last sync.
-    sync: u64,
-    /// When a call named it last.
-    used: Instant,
+#[derive(Debug, Default)]
+struct SyncState {
+    held: Option<HeldRevisions>,
+    /// Counts the syncs that ended, so that old news does not undo a newer one.
+    syncs: u64,
+    /// Why the last of them failed, if it did.
+    failure: Option<Error>,
 }
 
 /// The two latest revisions, as the contract wants them kept.
 #[derive(Debug)]
-struct Held {
-    process: Process,
+struct HeldRevisions {
+    /// Boot id of the process.
+    process: Box<str>,
     latest: Arc<Targets>,
+    /// When its nodes were sent.
+    at: Instant,
     before: Option<Revision>,
 }
 
-/// A revision at a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
-    process: Process,
-    revision: Revision,
+impl HeldRevisions {
+    /// Returns true if a call may name `targets`.
+    fn has(&self, process: &str, targets: &Arc<Targets>) -> bool {
+        if *self.process != *process {
+            false
+        } else if self.latest.revision() == targets.revision() {
+            Arc::ptr_eq(&self.latest, targets)
+                || self.at.elapsed() < OTHER_FIELDS
+                || is_same(&self.latest, targets)
+        } else {
+            self.before.as_ref() == Some(targets.revision())
+        }
+    }
 }
 
-/// The boot id of one life of the provider's process.
-type Process = Box<str>;
+/// Returns true if a provider sees no difference between the two, which have the same revision.
+fn is_same(held: &Targets, targets: &Targets) -> bool {
+    let mut pairs = held.nodes().iter().zip(targets.nodes());
+    pairs.all(|(held, node)| Arc::ptr_eq(held, node) || is_same_to_provider(held, node))
+}
 
-impl State {
-    fn is_syncing(&self) -> bool {
-        let running = self.running.as_ref();
-        running.is_some_and(|(_, running)| running.upgrade().is_some())
-    }
-
-    /// Returns true if a call may name `targets`: the provider holds the revision, and if that is the latest, its
-    /// nodes are no older than those of `targets`.
-    fn holds(&self, name: &Name, targets: &Arc<Targets>) -> bool {
+impl SyncState {
+    /// The number of the last sync, if a call may name `targets`.
+    fn holds(&self, session: &Session, targets: &Arc<Targets>) -> Option<u64> {
         let held = self.held.as_ref();
-        held.filter(|held| held.process == name.process)
-            .is_some_and(|held| {
-                if *held.latest.revision() == name.revision {
-                    Arc::ptr_eq(&held.latest, targets) || !is_newer(targets, &held.latest)
-                } else {
-                    held.before.as_ref() == Some(&name.revision)
-                }
-            })
+        held.filter(|held| held.has(&session.boot_id, targets))
+            .map(|_| self.syncs)
     }
 
-    fn base(&self, process: &str) -> Option<Arc<Targets>> {
-        let held = self.held.as_ref().filter(|held| *held.process == *process);
-        held.map(|held| Arc::clone(&held.latest))
-    }
-
-    fn synced(&mut self, process: Process, targets: &Arc<Targets>, sync: u64) {
-        let held = self.held.take().filter(|held| held.process == process);
+    fn synced(&mut self, session: &Session, targets: &Arc<Targets>) {
+        let held = self.held.take();
+        let held = held.filter(|held| held.process == session.boot_id);
         let before = held.and_then(|held| {
             if held.latest.revision() == targets.revision() {
                 held.before
@@ -117,70 +100,20 @@ impl State {
                 Some(held.latest.revision().clone())
             }
         });
-        self.held = Some(Held {
-            process,
+        self.held = Some(HeldRevisions {
+            process: session.boot_id.clone(),
             latest: Arc::clone(targets),
+            at: Instant::now(),
             before,
         });
-        self.sync = sync;
-    }
-}
-
-impl Sets {
-    /// Returns true if the provider holds the set of `targets`, or could beside the others. The one of all Services without
-    /// a selector comes first; any other takes the place of the one that the provider forgets next, that
-    /// was synced longest ago, once that is idle.
-    fn has_room(&self, session: &Session, set: &Arc<str>) -> bool {
-        let most = session
-            .node_sets
-            .map_or(0, |declared| declared.max_sets.max(1));
-        self.process != session.boot_id
-            || self.by_id.contains_key(set)
-            || self.by_id.len() < most as usize
-            || self.next_to_go().is_some_and(|id| {
-                let is_idle = |state: &State| state.used.elapsed() >= IDLE;
-                **set == *SET_OF_ALL || self.by_id.get(&id).is_some_and(is_idle)
-            })
-    }
-
-    fn next_to_go(&self) -> Option<Arc<str>> {
-        let ended = self.by_id.iter().filter(|(_, state)| !state.is_syncing());
-        let oldest = ended.min_by_key(|(_, state)| state.sync);
-        oldest.map(|(id, _)| Arc::clone(id))
-    }
-
-    /// The set of `targets`, with a place of its own from now on; none if there is no room for it.
-    fn place(&mut self, session: &Session, set: &Arc<str>) -> Option<&mut State> {
-        if !self.has_room(session, set) {
-            return None;
-        }
-        if self.process != session.boot_id {
-            self.by_id.clear();
-            self.process = session.boot_id.clone();
-        }
-        let most = session
-            .node_sets
-            .map_or(0, |declared| declared.max_sets.max(1));
-        if !self.by_id.contains_key(set) && self.by_id.len() >= most as usize {
-            let next = self.next_to_go()?;
-            self.by_id.remove(&next);
-        }
-        let new = || State {
-            held: None,
-            running: None,
-            sync: 0,
-            used: Instant::now(),
-        };
-        let state = self.by_id.entry(Arc::clone(set)).or_insert_with(new);
-        state.used = Instant::now();
-        Some(state)
     }
 }
 
 impl Shared {
-    /// Makes a call that names `targets`, on the session of the moment. `message` makes the request.
+    /// Makes a call that names `targets`, on the session of the moment. `message` makes the request. Where the
+    /// provider has lost the set, the call is made once more, if its preconditions still hold.
     pub(super) async fn call_with_targets<C: ProviderCall>(
-        self: &Arc<Self>,
+        &self,
         permit: &Permit,
         preconditions: &Preconditions,
         targets: &Arc<Targets>,
@@ -199,213 +132,138 @@ impl Shared {
             let call = self.call(permit, preconditions, &session, |session| {
                 message(wire_targets(targets, session, sync.is_some()))
             });
-            match call.await {
-                Err(error) if is_unknown(&error) => {
+            match (call.await, sync) {
+                (Err(error), Some(sync)) if error.reason() == Some(ErrorReason::NodeSetUnknown) => {
                     if !is_first {
                         let what = format!(
                             "the node set of revision {} is not held ({error}), though SyncNodeSet \
                              of it has just succeeded",
-                            targets.revision().as_str()
+                            set_of(targets).revision().as_str()
                         );
                         return Err(Error::malformed(rpc, &what));
                     }
                     is_first = false;
                     debug!(rpc, "node set unknown to the provider");
-                    self.node_sets.mark_unknown(targets, sync);
+                    self.synced_nodes.mark_unknown(sync);
                 }
-                result => return result,
+                (Err(Error::TooLarge { rpc, bytes, limit }), None)
+                    if wire_targets(targets, &session, false).encoded_len() > bytes / 2 =>
+                {
+                    return Err(Error::NodesTooLarge {
+                        rpc,
+                        nodes: targets.nodes().len(),
+                        bytes,
+                        limit,
+                    });
+                }
+                (result, _) => return result,
             }
         }
     }
 
-    /// Syncs `targets` where their node set is served; callers with the same targets share one sync. Returns its
-    /// number, for [`NodeSets::mark_unknown`]; none if the call is to bring the nodes along.
+    /// Syncs the set of `targets` where node sets are served, unless it is held. Returns the number of the sync; none
+    /// if the call is to bring the nodes along. All who wait while a sync fails have its error.
     async fn sync(
-        self: &Arc<Self>,
+        &self,
         preconditions: &Preconditions,
         session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> Result<Option<u64>, Error> {
-        let Some(set) = targets.set().filter(|_| session.has_node_sets()) else {
+        if !session.has_node_sets() {
             return Ok(None);
-        };
-        let name = Name {
-            process: session.boot_id.clone(),
-            revision: targets.revision().clone(),
-        };
-        loop {
-            let (running, is_ours) = {
-                let mut sets = self.node_sets.0.lock();
-                let Some(state) = sets.place(session, set) else {
-                    return Ok(None);
-                };
-                if state.holds(&name, targets) {
-                    return Ok(Some(state.sync));
-                }
-                self.join(state, set, &name, preconditions, session, targets)
-            };
-            let result = running.await;
-            // If not, another revision goes first, and is the base of this one. An upload of the same revision
-            // may have begun with older nodes: then the next pass of the loop finds what remains to send.
-            if is_ours {
-                result?;
-            }
         }
-    }
-
-    /// The sync under way, and whether it is that of `name`: begins it if there is none.
-    fn join(
-        self: &Arc<Self>,
-        state: &mut State,
-        set: &Arc<str>,
-        name: &Name,
-        preconditions: &Preconditions,
-        session: &Arc<Session>,
-        targets: &Arc<Targets>,
-    ) -> (future::Shared<Syncing>, bool) {
-        if let Some((under_way, running)) = &state.running
-            && let Some(running) = running.upgrade()
+        let (set, synced) = (set_of(targets), &self.synced_nodes);
+        let since = {
+            let state = synced.state.lock();
+            if let Some(sync) = state.holds(session, set) {
+                return Ok(Some(sync));
+            }
+            state.syncs
+        };
+        let _turn = synced.turn.lock().await;
         {
-            return (running, under_way == name);
-        }
-        let (shared, session) = (Arc::clone(self), Arc::clone(session));
-        let (process, set, targets) = (name.process.clone(), Arc::clone(set), Arc::clone(targets));
-        let base = state.base(&process);
-        let preconditions = preconditions.without_check();
-        let sync = async move {
-            let result = shared
-                .upload(&preconditions, &session, base, &targets)
-                .await;
-            let sets = &mut *shared.node_sets.0.lock();
-            sets.syncs += 1;
-            let is_same_process = sets.process == process;
-            if let Some(state) = sets.by_id.get_mut(&set).filter(|_| is_same_process) {
-                state.running = None;
-                match &result {
-                    Ok(()) => state.synced(process, &targets, sets.syncs),
-                    // The result is unknown, and a snapshot heals any of them.
-                    Err(_) => state.held = None,
-                }
+            let state = synced.state.lock();
+            if let Some(sync) = state.holds(session, set) {
+                return Ok(Some(sync));
             }
-            result.map(|()| sets.syncs)
-        };
-        let running = sync.boxed().shared();
-        state.running = running.downgrade().map(|weak| (name.clone(), weak));
-        (running, true)
+            if let Some(error) = state.failure.clone().filter(|_| state.syncs > since) {
+                return Err(error);
+            }
+        }
+        // Others wait for it too, whose calls it does not concern whether this one is still wanted.
+        let preconditions = preconditions.without_check();
+        let result = self.upload(&preconditions, session, set).await;
+        let state = &mut *synced.state.lock();
+        state.syncs += 1;
+        state.failure = result.as_ref().err().cloned();
+        result?;
+        state.synced(session, set);
+        Ok(Some(state.syncs))
     }
 
     async fn upload(
         &self,
         preconditions: &Preconditions,
         session: &Arc<Session>,
-        base: Option<Arc<Targets>>,
-        targets: &Targets,
+        set: &Arc<Targets>,
     ) -> Result<(), Error> {
-        let deltas = session.node_sets.is_some_and(|declared| declared.deltas);
-        if let Some(base) = base.filter(|_| deltas)
-            && let Some(delta) = Upload::delta(session, &base, targets)?
-        {
-            let result = self.send_upload(preconditions, session, delta).await;
-            if !result.as_ref().is_err_and(is_unknown) {
-                return result;
-            }
-        }
-        let snapshot = Upload::snapshot(session, targets)?;
-        match self.send_upload(preconditions, session, snapshot).await {
-            Err(error) if is_unknown(&error) => {
-                let what = format!("a snapshot needs no base ({error})");
-                Err(Error::malformed(SYNC, &what))
-            }
-            result => result,
-        }
-    }
-
-    async fn send_upload(
-        &self,
-        preconditions: &Preconditions,
-        session: &Session,
-        upload: Upload,
-    ) -> Result<(), Error> {
-        let upload = Arc::new(upload);
+        let upload = Arc::new(Upload::new(session, set)?);
         let call = |_: &Session| SyncNodeSet::from(&upload);
         let response = self.exchange(preconditions, session, call).await?;
-        if response.revision != upload.revision() {
+        if response.revision != set.revision().as_str() {
             let what = "it names another revision than the one that was sent";
             return Err(Error::malformed(SYNC, what));
         }
-        let (kind, changes) = (upload.kind(), upload.changes());
-        self.metrics.node_set_synced(kind);
-        debug!(
-            kind,
-            changes,
-            revision = upload.revision(),
-            "node set synced"
-        );
+        self.metrics.node_set_synced();
+        let (nodes, revision) = (set.nodes().len(), set.revision().as_str());
+        debug!(nodes, revision, "node set synced");
         Ok(())
     }
-}
-
-/// Returns true if a node of `targets` is newer than the same node of `held`, which has the same revision, and
-/// differs in a field that providers see.
-fn is_newer(targets: &Targets, held: &Targets) -> bool {
-    let mut pairs = targets.nodes().iter().zip(held.nodes());
-    let other = pairs.find(|(node, held_node)| !upload::is_same(held_node, node));
-    other.is_some_and(|(node, held_node)| {
-        let versions = [node, held_node].map(|node| node.resource_version.parse::<u64>());
-        !matches!(versions, [Ok(node), Ok(held_node)] if node < held_node)
-    })
 }
 
 impl Session {
     /// Returns true if node sets are declared and served.
     pub(super) fn has_node_sets(&self) -> bool {
-        self.node_sets.is_some() && !self.lacks(SYNC)
+        self.declares::<v1::SyncNodeSetRequest>() && !self.lacks(SYNC)
     }
 }
 
-impl NodeSets {
+impl SyncedNodes {
     /// Records that the provider does not know the set of this sync, unless a later sync has replaced it.
-    fn mark_unknown(&self, targets: &Targets, sync: Option<u64>) {
-        let mut sets = self.0.lock();
-        let state = targets.set().and_then(|set| sets.by_id.get_mut(set));
-        if let Some(state) = state.filter(|state| Some(state.sync) == sync) {
+    fn mark_unknown(&self, sync: u64) {
+        let mut state = self.state.lock();
+        if state.syncs == sync {
             state.held = None;
         }
     }
-
-    /// Returns true if a call that begins now would name the set of `targets`.
-    pub(super) fn names(&self, targets: &Targets, session: &Session) -> bool {
-        let set = targets.set().filter(|_| session.has_node_sets());
-        set.is_some_and(|set| self.0.lock().has_room(session, set))
-    }
 }
 
-fn is_unknown(error: &Error) -> bool {
-    matches!(
-        error.reason(),
-        Some(ErrorReason::NodeSetUnknown | ErrorReason::NodeSetBaseMismatch)
-    )
+/// The node set that `targets` are of.
+fn set_of(targets: &Arc<Targets>) -> &Arc<Targets> {
+    targets.whole().unwrap_or(targets)
 }
 
 /// `targets` as a call names them, or brings them along.
 pub(super) fn wire_targets(
-    targets: &Targets,
+    targets: &Arc<Targets>,
     session: &Session,
     is_named: bool,
 ) -> v1::NodeTargets {
     use v1::node_targets::Targets as Wire;
-    let set = targets.set().filter(|_| is_named);
+    let nodes = targets.nodes().iter();
+    let targets = if is_named {
+        Wire::Ref(v1::NodeSetRef {
+            revision: set_of(targets).revision().as_str().into(),
+            only: targets.whole().map(|_| v1::NodeNames {
+                names: nodes.map(|node| node.name.to_string()).collect(),
+            }),
+        })
+    } else {
+        Wire::Inline(v1::InlineNodes {
+            nodes: nodes.map(|node| wire::node(node, session)).collect(),
+        })
+    };
     v1::NodeTargets {
-        targets: Some(if let Some(set) = set {
-            Wire::Ref(v1::NodeSetRef {
-                set_id: (**set).into(),
-                revision: targets.revision().as_str().into(),
-            })
-        } else {
-            let nodes = targets.nodes().iter();
-            Wire::Inline(v1::InlineNodes {
-                nodes: nodes.map(|node| wire::node(node, session)).collect(),
-            })
-        }),
+        targets: Some(targets),
     }
 }

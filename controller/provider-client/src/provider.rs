@@ -20,8 +20,8 @@ use super::{
     call::{Renewal, send},
     connection::Manager,
     dump, health,
-    lookup::{DoubtedAbsences, NodeLookup},
-    node_sets::NodeSets,
+    lookup::DoubtedAbsences,
+    node_sets::SyncedNodes,
     preconditions::Preconditions,
 };
 use outrigger_runtime::{fence::Fence, telemetry::Repeats};
@@ -36,7 +36,7 @@ const RENEWALS: usize = 16;
 #[derive(Clone)]
 pub struct Provider {
     pub(super) shared: Arc<Shared>,
-    pub(super) lookups: mpsc::UnboundedSender<Asked<NodeLookup>>,
+    pub(super) lookups: mpsc::UnboundedSender<Asked>,
     pub(super) preconditions: Preconditions,
 }
 
@@ -62,7 +62,7 @@ impl Provider {
             standby: watch::Sender::new(options.standby),
             renewals,
             admission: Arc::new(Admission::new(metrics.clone())),
-            node_sets: NodeSets::default(),
+            synced_nodes: SyncedNodes::default(),
             doubted: DoubtedAbsences::default(),
             dropped_effects: Repeats::default(),
             repeats: Repeats::default(),
@@ -314,7 +314,7 @@ pub(super) struct Shared {
     pub(super) standby: watch::Sender<bool>,
     pub(super) renewals: mpsc::Sender<(u64, Renewal)>,
     pub(super) admission: Arc<Admission>,
-    pub(super) node_sets: NodeSets,
+    pub(super) synced_nodes: SyncedNodes,
     pub(super) doubted: DoubtedAbsences,
     pub(super) dropped_effects: Repeats,
     /// Faults that would be logged with each call or connection.

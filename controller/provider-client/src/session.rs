@@ -77,8 +77,6 @@ pub struct HandshakeResult {
     pub routes: Option<RoutesCapability>,
     /// Which volumes are looked up; `None` when the provider serves none.
     pub volumes: Option<VolumesCapability>,
-    /// How node sets are held; `None` when the provider serves none.
-    pub node_sets: Option<v1::NodeSetsCapability>,
     /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.
     pub node_effects: Option<AllowedEffects>,
     /// Prefixes of effects that the provider declares and under which the operator grants nothing.
@@ -283,8 +281,6 @@ pub struct LoadBalancersCapability {
     pub capability: Arc<Capability>,
     /// Calls that change something at one time, 1 to 256.
     pub max_in_flight: usize,
-    /// Services in one update of targets, 1 to 200.
-    pub max_services_per_update: usize,
     /// Addresses that no load balancer of the cluster has.
     pub forbidden: ForbiddenAddresses,
 }

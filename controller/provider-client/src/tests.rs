@@ -28,7 +28,6 @@ mod seen;
 mod skew;
 mod split_batches;
 mod untrusted;
-mod update_results;
 mod updates;
 mod urgency;
 mod volumes;

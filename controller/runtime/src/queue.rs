@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  add ──────────────► ready: Fresh, then Bulk ──────────────────────► up to N handlers ─┐
-//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Batch, BulkCall, ─(slot)─► handlers ──────┤
+//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Update, BulkCall, (slot)─► handlers ──────┤
 //!                  ▲          ▲      Background                                          ▼
 //!                  │          └─────────────────────── RunAgain ◄──────────────────── Outcome
 //!                  └────────────────────────────────── Retry, RetryAfter ◄─────────────────┘
@@ -17,8 +17,6 @@
 //!   ([`Outcome::RunAgain`]). It waits there without being in flight, and is taken with the slot that its call
 //!   needs ([`Calls`]), in the order of priority, with the same share for less urgent ones. When it is added with a
 //!   higher priority it leaves the lane and runs immediately; one that comes back has its place again.
-//! - [`Priority::Batch`] is such a lane too: one handler receives as many of its keys as one call does, and
-//!   finishes each by itself.
 //! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -28,7 +26,7 @@
 //!   closes the [`Gate`] instead.
 //!
 //! The [`Backoff`] of a loop that looks up objects together has jitter, which client-go's has not: keys that one call
-//! failed would else meet in each call after it. That of Services has none: their updates of targets are to meet.
+//! failed would else meet in each call after it.
 
 mod backoff;
 mod gate;
@@ -49,12 +47,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
 
-pub use self::{
-    backoff::Backoff,
-    gate::Gate,
-    metrics::QueueMetrics,
-    taken::{Taken, Work},
-};
+pub use self::{backoff::Backoff, gate::Gate, metrics::QueueMetrics, taken::Taken};
 use self::{
     metrics::{Observed, Snapshot},
     state::State,
@@ -67,8 +60,8 @@ pub enum Priority {
     Fresh,
     /// The call that a fresh change needs.
     FreshCall,
-    /// Work that one call does for many keys.
-    Batch,
+    /// A call that one change makes necessary for many keys.
+    Update,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
     /// The call that a bulk key needs.
@@ -81,17 +74,17 @@ impl Priority {
     const ALL: [Self; 6] = [
         Self::Fresh,
         Self::FreshCall,
-        Self::Batch,
+        Self::Update,
         Self::Bulk,
         Self::BulkCall,
         Self::Background,
     ];
 
-    /// The priority of the call that a run of this priority has found to be needed.
+    /// The priority of the call, other than an update, that a run of this priority has found to be needed.
     #[must_use]
     pub const fn call(self) -> Self {
         match self {
-            Self::Fresh => Self::FreshCall,
+            Self::Fresh | Self::Update => Self::FreshCall,
             Self::Bulk => Self::BulkCall,
             call => call,
         }
@@ -113,9 +106,6 @@ pub trait Calls: Send + 'static {
 
     /// Waits until a call of this priority may begin. Dropped when a more urgent key waits, or none does.
     fn slot(&self, priority: Priority) -> BoxFuture<'static, Self::Slot>;
-
-    /// Number of keys of [`Priority::Batch`] that one call does.
-    fn batch_size(&self, slot: &Self::Slot) -> usize;
 }
 
 /// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.

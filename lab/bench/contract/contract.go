@@ -141,26 +141,10 @@ func (c *Cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev
 }
 
 func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
-	stream, err := c.loadBalancers.UpdateLoadBalancerNodes(ctx, &v1.UpdateLoadBalancerNodesRequest{
-		Context: c.context(), Items: []*v1.Service{serviceSent(service)}, Targets: targets(nodes),
+	_, err := c.loadBalancers.UpdateLoadBalancerNodes(ctx, &v1.UpdateLoadBalancerNodesRequest{
+		Context: c.context(), Service: serviceSent(service), Targets: targets(nodes),
 	})
-	if err != nil {
-		return err
-	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, result := range answer.Results {
-			if result.GetError() != nil {
-				return errors.New(result.GetError().Message)
-			}
-		}
-	}
+	return err
 }
 
 func (c *Cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {

@@ -190,7 +190,7 @@ impl Cloud {
         Ok(balancers.collect())
     }
 
-    /// Calls so far that change load balancers: an update of nodes counts once for each Service.
+    /// Calls so far that change load balancers.
     async fn changes(&self) -> Result<u64> {
         let counters: Counters = self.ask(&["counters"]).await?;
         let calls = |method: &str| {
@@ -199,8 +199,8 @@ impl Cloud {
                 .get(method)
                 .map_or(0, |codes| codes.values().sum())
         };
-        let updates = counters.items.get("UpdateLoadBalancerNodes");
-        let updates = updates.copied().unwrap_or_default();
-        Ok(calls("EnsureLoadBalancer") + calls("DeleteLoadBalancer") + updates)
+        let changes = ["Ensure", "Delete"].map(|one| calls(&format!("{one}LoadBalancer")));
+        let updates: u64 = calls("UpdateLoadBalancerNodes");
+        Ok(changes.into_iter().sum::<u64>() + updates)
     }
 }

@@ -1,10 +1,10 @@
-//! Go: in the package of the generated code, so that requests and items know their method and key.
+//! Go: in the package of the generated code, so that requests know their method.
 
 use std::fmt::Write as _;
 
 use outrigger_api::{METHODS, Method, code_of, v1::CallClass};
 
-use super::{Messages, ORIGIN, reasons};
+use super::{ORIGIN, reasons, requests};
 
 const HEAD: &str = "
 package cloudproviderv1
@@ -25,16 +25,12 @@ type Method struct {
 	Path string
 	// Deadline is when the caller takes the outcome as unknown.
 	Deadline time.Duration
-	// IsDeadlinePerItem says that each item of the request has as much.
-	IsDeadlinePerItem bool
 	// MaxSilence of a stream; 0: it is none.
 	MaxSilence time.Duration
 	// ChangesCloud says that it makes, changes or deletes something.
 	ChangesCloud bool
 	// Class that it is limited and paused with.
 	Class CallClass
-	// ItemKey is the field of an item that is its key; empty: it is no batch.
-	ItemKey string
 	// IsOptional says that a provider may leave it out.
 	IsOptional bool
 }
@@ -43,29 +39,19 @@ type Method struct {
 var Methods = []Method{
 ";
 
-pub(super) fn table(messages: &Messages) -> String {
+pub(super) fn table() -> String {
+    let requests = requests();
     let mut text = format!("// Code generated; DO NOT EDIT: {ORIGIN}\n{HEAD}");
     for method in METHODS {
         row(&mut text, method);
     }
     text.push_str("}\n");
     for (place, method) in METHODS.iter().enumerate() {
-        let request = messages.request(method);
+        let request = &requests[method.path];
         let _ = writeln!(
             text,
             "\n// Method that this is the request of.\n\
              func (*{request}) Method() *Method {{ return &Methods[{place}] }}"
-        );
-    }
-    let mut items: Vec<_> = messages.items.values().collect();
-    items.sort();
-    items.dedup();
-    for (item, key) in items {
-        let key = camel(key);
-        let _ = writeln!(
-            text,
-            "\n// ItemKey is what the result of a batch names this by.\n\
-             func (x *{item}) ItemKey() string {{ return x.Get{key}() }}"
         );
     }
     text.push_str("\n// Code that goes with this reason.\nfunc (x ErrorReason) Code() codes.Code {\n\tswitch x {\n");
@@ -87,9 +73,6 @@ fn row(text: &mut String, method: &Method) {
         text,
         "\t{{Service: {service:?}, Name: {name:?}, Path: {path:?}, Deadline: {deadline} * time.Second"
     );
-    if method.is_deadline_per_item {
-        text.push_str(", IsDeadlinePerItem: true");
-    }
     if let Some(silence) = method.max_silence {
         let _ = write!(text, ", MaxSilence: {} * time.Second", silence.as_secs());
     }
@@ -99,19 +82,8 @@ fn row(text: &mut String, method: &Method) {
     if method.class != CallClass::Unspecified {
         let _ = write!(text, ", Class: CallClass_{}", method.class.as_str_name());
     }
-    if let Some(key) = method.item_key {
-        let _ = write!(text, ", ItemKey: {key:?}");
-    }
     if method.is_optional() {
         text.push_str(", IsOptional: true");
     }
     text.push_str("},\n");
-}
-
-/// `destination_cidr` as `DestinationCidr`.
-fn camel(name: &str) -> String {
-    let words = name.split('_');
-    words
-        .map(|word| word[..1].to_uppercase() + &word[1..])
-        .collect()
 }

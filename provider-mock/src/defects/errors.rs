@@ -82,7 +82,7 @@ fn echo(_: &BatchGetInstancesRequest, node: &Node, outcome: &mut Outcome) {
 }
 
 fn effects(name: &'static str, change: fn(&mut KubernetesEffects)) -> Defect {
-    Defect::new(name).results(move |_: &BatchGetInstancesRequest, results| {
+    Defect::new(name).results(move |_, results| {
         let effects = results.iter_mut().filter_map(|one| one.effects.as_mut());
         effects.for_each(change);
     })

@@ -44,8 +44,7 @@ pub(super) fn defects() -> Vec<Defect> {
                 *outcome = Outcome::Error(error);
             }
         }),
-        Defect::new("absent-while-the-cloud-fails")
-            .while_the_cloud_fails::<BatchGetInstancesRequest>(absent),
+        Defect::new("absent-while-the-cloud-fails").while_the_cloud_fails(absent),
         outcomes("foreign-is-absent", |_, _, outcome| {
             if let Outcome::NotManaged(_) = outcome {
                 *outcome = absent();
@@ -124,7 +123,7 @@ fn results(
     Defect::new(name).call::<BatchGetInstancesRequest, _>(move |call, next| async move {
         let mut answer = next.serve(call).await;
         let mut error = None;
-        answer.results::<BatchGetInstancesRequest>(|results| error = change(results));
+        answer.results(|results| error = change(results));
         error.map_or(answer, Answer::failed)
     })
 }
@@ -144,7 +143,7 @@ fn named(name: &'static str, prefers: fn(&Outcome) -> bool) -> Defect {
     let around = move |call: Call, next: Next| async move {
         let by_name = by_name(&call, &next).await;
         let mut answer = next.serve(call).await;
-        answer.results::<BatchGetInstancesRequest>(|results| {
+        answer.results(|results| {
             for result in results {
                 let same = |one: &&InstanceResult| one.key == result.key;
                 let other = by_name.iter().find(same);

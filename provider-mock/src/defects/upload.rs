@@ -1,61 +1,37 @@
-//! An upload of a node set, of several messages.
+//! An upload of the node set, of several messages.
 
-use outrigger_api::v1::{
-    NodeSetBegin, NodeSetChunk, NodeSetCommit, SyncNodeSetRequest, sync_node_set_request::Part,
-};
+use outrigger_api::v1::SyncNodeSetRequest;
 use prost::Message as _;
 
 use crate::exchange::Call;
 
-/// The parts of an upload.
+/// The messages of an upload.
 #[derive(Clone, Default)]
-pub(super) struct Upload {
-    pub(super) begin: Option<NodeSetBegin>,
-    pub(super) chunks: Vec<NodeSetChunk>,
-    /// `NodeSetCommit.change_count`.
-    pub(super) committed: Option<u32>,
-}
+pub(super) struct Upload(pub(super) Vec<SyncNodeSetRequest>);
 
 impl Upload {
     pub(super) fn of(call: &Call) -> Self {
-        let mut upload = Self::default();
-        for bytes in &call.messages {
-            let message = SyncNodeSetRequest::decode(bytes.as_slice()).unwrap_or_default();
-            match message.part {
-                Some(Part::Begin(begin)) => upload.begin = Some(begin),
-                Some(Part::Chunk(chunk)) => upload.chunks.push(chunk),
-                Some(Part::Commit(commit)) => upload.committed = Some(commit.change_count),
-                None => {}
-            }
-        }
-        upload
+        let messages = call.messages.iter();
+        let read = |bytes: &Vec<u8>| SyncNodeSetRequest::decode(bytes.as_slice());
+        Self(messages.map(|one| read(one).unwrap_or_default()).collect())
     }
 
-    /// The call with these parts.
+    /// The call with these messages.
     pub(super) fn of_call(&self, mut call: Call) -> Call {
-        let begin = self.begin.clone().map(Part::Begin);
-        let chunks = self.chunks.iter().cloned().map(Part::Chunk);
-        let commit = self.committed;
-        let commit = commit.map(|change_count| Part::Commit(NodeSetCommit { change_count }));
-        let parts = begin.into_iter().chain(chunks).chain(commit);
-        let parts = parts.map(|part| SyncNodeSetRequest { part: Some(part) });
-        call.messages = parts.map(|one| one.encode_to_vec()).collect();
+        call.messages = self.0.iter().map(|one| one.encode_to_vec()).collect();
         call
     }
 
-    pub(super) fn begin(&self) -> NodeSetBegin {
-        self.begin.clone().unwrap_or_default()
+    pub(super) fn revision(&self) -> &str {
+        self.0.last().map_or("", |last| &last.revision)
     }
 
-    /// The changes of all chunks.
-    pub(super) fn changes(&self) -> u32 {
-        let counts = self.chunks.iter();
-        let counts = counts.map(|one| one.upserts.len() + one.removals.len());
-        counts.sum::<usize>() as u32
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.last().is_some_and(|last| last.complete)
     }
 
-    /// Counts as if nothing were wrong with it.
-    pub(super) fn counted(&mut self) {
-        self.committed = Some(self.changes());
+    /// The nodes of all messages.
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|one| one.nodes.len()).sum()
     }
 }

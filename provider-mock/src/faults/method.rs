@@ -52,7 +52,7 @@ impl Method {
 
     /// True if its requests have items, whose results can be errors.
     pub(crate) fn is_batch(self) -> bool {
-        self.item_key.is_some()
+        self == Self::BatchGetInstances
     }
 
     pub(crate) fn is_of(self, class: CallClass) -> bool {

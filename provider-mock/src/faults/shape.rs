@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use outrigger_api::v1::{
     BatchGetInstancesRequest, CreateRouteRequest, DeleteLoadBalancerRequest, DeleteRouteRequest,
     EnsureLoadBalancerRequest, GetLoadBalancerRequest, GetLoadBalancerResponse, GetVolumeRequest,
-    ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest, PlanLoadBalancerRequest,
-    Service, UpdateLoadBalancerNodesRequest,
+    Instance, InstanceResult, ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest,
+    PlanLoadBalancerRequest, Service, UpdateLoadBalancerNodesRequest, instance_result::Outcome,
 };
-use outrigger_api::{BatchRequest, ItemResult, ListPage, MethodRequest, RpcStatus};
+use outrigger_api::{ListPage, MethodRequest, RpcStatus};
 use prost::Message;
 
 use super::about::Named;
-use super::spoil::{Outcome, Spoil};
+use super::spoil::Spoil;
 use super::{About, BadAnswer as Bad, Method};
 use crate::exchange::Answer;
 
@@ -38,7 +38,7 @@ const OF_MANY: &[Bad] = &[Bad::MissingResult, Bad::DuplicateResult, Bad::Empty];
 
 /// The methods whose messages have objects, and the bad answers that fit them besides those that fit all of their kind.
 static SHAPES: &[&dyn Shape] = &[
-    &Batch::<BatchGetInstancesRequest>(PhantomData, INSTANCES),
+    &Batch(INSTANCES),
     &List::<ListInstancesRequest>(PhantomData, INSTANCES),
     &One {
         method: Method::GetLoadBalancer,
@@ -68,18 +68,19 @@ static SHAPES: &[&dyn Shape] = &[
             Bad::FarRetry,
         ],
     },
-    &Batch::<UpdateLoadBalancerNodesRequest>(
-        PhantomData,
-        &[
+    &One {
+        method: Method::UpdateLoadBalancerNodes,
+        service: |bytes| UpdateLoadBalancerNodesRequest::decode(bytes).ok()?.service,
+        fits: &[
             Bad::MalformedAddress,
             Bad::OversizedStrings,
+            Bad::Empty,
             Bad::NotManaged,
             Bad::MissingDisposition,
             Bad::FalseAbsence,
             Bad::FarRetry,
-            Bad::ForeignResult,
         ],
-    ),
+    },
     &One {
         method: Method::DeleteLoadBalancer,
         service: |bytes| DeleteLoadBalancerRequest::decode(bytes).ok()?.service,
@@ -205,27 +206,23 @@ fn count<T: Clone>(bad: Bad, all: &mut Vec<T>, is_meant: impl Fn(&T) -> bool) ->
     true
 }
 
-struct Batch<B>(PhantomData<fn() -> B>, &'static [Bad]);
+/// Lookups.
+struct Batch(&'static [Bad]);
 
-impl<B> Shape for Batch<B>
-where
-    B: BatchRequest,
-    B::Item: Named,
-    <B::ItemResult as ItemResult>::Outcome: Outcome,
-{
+impl Shape for Batch {
     fn method(&self) -> Method {
-        Method::of::<B>()
+        Method::BatchGetInstances
     }
 
     fn fits(&self, bad: Bad) -> bool {
-        OF_MANY.contains(&bad) || self.1.contains(&bad)
+        OF_MANY.contains(&bad) || self.0.contains(&bad)
     }
 
     fn objects(&self, request: &[u8]) -> Objects {
-        let request = B::decode(request).unwrap_or_default();
-        let items = request.items().iter();
+        let request = BatchGetInstancesRequest::decode(request).unwrap_or_default();
+        let items = request.items.iter();
         items
-            .map(|item| (B::key(item).to_owned(), item.about()))
+            .map(|item| (item.name.clone(), item.about()))
             .collect()
     }
 
@@ -235,34 +232,30 @@ where
         answer: &mut Answer,
         error: &mut dyn FnMut(&About) -> Option<RpcStatus>,
     ) {
-        answer.results::<B>(|results| {
+        answer.results(|results| {
             for result in results {
-                if let Some(error) = about(objects, result.key()).and_then(&mut *error) {
-                    let mut failed = B::ItemResult::failed(String::new(), error);
-                    *result.outcome_mut() = failed.outcome_mut().take();
+                if let Some(error) = about(objects, &result.key).and_then(&mut *error) {
+                    result.outcome = Some(Outcome::Error(error));
                 }
             }
         });
     }
 
     fn spoil(&self, bad: Bad, objects: &Objects, answer: &mut Answer, is_about: Meant<'_>) {
-        let is_meant = |result: &B::ItemResult| about(objects, result.key()).is_some_and(is_about);
-        answer.results::<B>(|results| {
+        let is_meant = |result: &InstanceResult| about(objects, &result.key).is_some_and(is_about);
+        answer.results(|results| {
             if count(bad, results, is_meant) {
                 return;
             }
             if bad == Bad::ForeignResult {
-                let (key, outcome) = Outcome::foreign();
-                results.push(B::ItemResult::new(key, outcome));
+                let stray = Outcome::Found(Instance::default());
+                results.push(InstanceResult::new("stray".to_owned(), stray));
                 return;
             }
             for result in results.iter_mut().filter(|one| is_meant(one)) {
                 match bad {
-                    Bad::Empty => *result.outcome_mut() = None,
-                    _ => result
-                        .outcome_mut()
-                        .iter_mut()
-                        .for_each(|one| one.spoil(bad)),
+                    Bad::Empty => result.outcome = None,
+                    _ => result.outcome.iter_mut().for_each(|one| one.spoil(bad)),
                 }
             }
         });

@@ -4,7 +4,7 @@ use outrigger_api::v1::{
     AbsenceCertainty, Absent, CreateRouteResponse, DeleteRouteResponse, GetVolumeResponse,
     Instance, LoadBalancerAnswer, LoadBalancerDisposition as D, LoadBalancerIngress,
     LoadBalancerStatus, NodeAddress, NotManaged, OwnedLoadBalancer, Route, get_volume_response,
-    instance_result, load_balancer_result,
+    instance_result,
 };
 use prost_types::Duration;
 
@@ -22,12 +22,6 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) trait Spoil {
     /// Makes it so; what it cannot be stays as it is.
     fn spoil(&mut self, bad: BadAnswer);
-}
-
-/// The outcome of one item of a batch.
-pub(super) trait Outcome: Spoil + Sized {
-    /// Key and outcome of an item that no caller asks about.
-    fn foreign() -> (String, Self);
 }
 
 fn seconds(seconds: i64) -> Duration {
@@ -62,12 +56,6 @@ fn address(kind: &str, address: &str) -> NodeAddress {
 fn bad_label(labels: &mut std::collections::HashMap<String, String>) {
     let role = "node-role.kubernetes.io/control-plane".to_owned();
     labels.insert(role, String::new());
-}
-
-impl Outcome for instance_result::Outcome {
-    fn foreign() -> (String, Self) {
-        ("stray".to_owned(), Self::Found(Instance::default()))
-    }
 }
 
 impl Spoil for instance_result::Outcome {
@@ -112,22 +100,6 @@ impl Spoil for Instance {
                 bad_label(&mut self.additional_labels);
             }
             _ => {}
-        }
-    }
-}
-
-impl Outcome for load_balancer_result::Outcome {
-    fn foreign() -> (String, Self) {
-        let mut answer = LoadBalancerAnswer::default();
-        answer.set_disposition(D::Ready);
-        ("not-asked-about".to_owned(), Self::Found(answer))
-    }
-}
-
-impl Spoil for load_balancer_result::Outcome {
-    fn spoil(&mut self, bad: BadAnswer) {
-        if let Self::Found(answer) = self {
-            answer.spoil(bad);
         }
     }
 }

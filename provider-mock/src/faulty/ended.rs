@@ -4,13 +4,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
-use outrigger_api::v1::UpdateLoadBalancerNodesResponse;
-use prost::Message as _;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
 use crate::cloud::Cloud;
-use crate::exchange::messages;
 use crate::faults::{self, Method, Objects};
 use crate::journal::Event;
 
@@ -48,24 +45,6 @@ impl Ended {
                 services: named().filter_map(|one| one.service.clone()).collect(),
                 routes: named().filter_map(|one| one.route).collect(),
             });
-        }
-    }
-
-    /// Writes into the journal which Services have their result in a part of the answer. The server puts only
-    /// whole messages into a part.
-    fn answered(&self, part: &[u8]) {
-        let (Some(journal), Some(call)) = (self.cloud.journal(), self.call) else {
-            return;
-        };
-        if self.method != Method::UpdateLoadBalancerNodes {
-            return;
-        }
-        for message in messages(part) {
-            let part = UpdateLoadBalancerNodesResponse::decode(message).unwrap_or_default();
-            for result in part.results {
-                let uid = result.key;
-                journal.record(Event::ServiceAnswered { call, uid });
-            }
         }
     }
 
@@ -121,9 +100,6 @@ impl HttpBody for Counted {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(part), Some(ended)) = (frame.data_ref(), &self.ended) {
-                    ended.answered(part);
-                }
                 if let Some(trailers) = frame.trailers_ref() {
                     let status = Status::from_header_map(trailers);
                     self.end_with(status.map_or(Code::Unknown, |status| status.code()));

@@ -25,7 +25,6 @@ impl LoadBalancers for MockProvider {
             .with_plan(true)
             .with_classes(served.classes)
             .with_no_default_class(served.without_default_class)
-            .with_max_services_per_update(served.max_services_per_update)
             .with_max_in_flight(served.max_in_flight)
             .with_configuration_revision(served.configuration_revision)
             .with_target_label_keys(served.target_label_keys)
@@ -118,7 +117,6 @@ impl LoadBalancers for MockProvider {
         targets: &Targets,
     ) -> Result<Answer<Updated>, Error> {
         let cloud = self.cloud();
-        cloud.count().items_asked("UpdateLoadBalancerNodes", 1);
         if is_foreign(service) {
             return Ok(Updated::NotManaged.into());
         }

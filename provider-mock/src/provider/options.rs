@@ -49,7 +49,7 @@ pub struct ProviderOptions {
 }
 
 /// The provider's declarations about load balancers in the handshake.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ServedLoadBalancers {
     /// Value of spec.loadBalancerClass that is served besides Services without a class; may be repeated
     #[arg(long = "lb-class", value_name = "CLASS")]
@@ -57,9 +57,6 @@ pub struct ServedLoadBalancers {
     /// Serve no Services without a class
     #[arg(long = "lb-without-default-class", requires = "classes")]
     pub without_default_class: bool,
-    /// Most Services in one update
-    #[arg(long = "lb-max-services-per-update", default_value_t = 200, value_parser = value_parser!(u32).range(1..=200), value_name = "N")]
-    pub max_services_per_update: u32,
     /// Changing calls at one time; 0 leaves it to the controller
     #[arg(long = "lb-max-in-flight", default_value_t = 0, value_parser = value_parser!(u32).range(0..=256), value_name = "N")]
     pub max_in_flight: u32,
@@ -76,20 +73,6 @@ pub struct ServedLoadBalancers {
     /// Send an event, an annotation and a condition with each load balancer that is ready
     #[arg(long = "lb-effects")]
     pub effects: bool,
-}
-
-impl Default for ServedLoadBalancers {
-    fn default() -> Self {
-        Self {
-            classes: Vec::new(),
-            without_default_class: false,
-            max_services_per_update: 200,
-            max_in_flight: 0,
-            configuration_revision: String::new(),
-            target_label_keys: Vec::new(),
-            effects: false,
-        }
-    }
 }
 
 /// How routes are declared, listed and answered.

@@ -6,10 +6,7 @@ use std::path::Path;
 use outrigger_api::v1::instance_result::Outcome;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
-use outrigger_api::v1::{
-    CallContext, DeleteLoadBalancerRequest, GetStatusRequest, InlineNodes, NodeTargets, Service,
-    UpdateLoadBalancerNodesRequest, node_targets,
-};
+use outrigger_api::v1::{CallContext, DeleteLoadBalancerRequest, GetStatusRequest, Service};
 use outrigger_provider_mock::faults::{Code, Method};
 use outrigger_provider_mock::journal::{Event, Line};
 use serde_json::Value;
@@ -292,49 +289,6 @@ async fn connections_are_closed_and_the_process_lives_on() {
         "{lost:?}"
     );
     assert_eq!(mock.ask(&["n-1".into()]).await.unwrap().len(), 1);
-    mock.terminate().await;
-}
-
-#[tokio::test]
-async fn the_journal_has_each_result_of_an_update() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("journal");
-    let flag = file.display().to_string();
-    let mock = Served::start(directory.path(), &["--journal", &flag]).await;
-    let services = ["u-1", "u-2"].map(|uid| Service {
-        namespace: "default".into(),
-        name: uid.into(),
-        uid: uid.into(),
-        ..Service::default()
-    });
-    let update = UpdateLoadBalancerNodesRequest {
-        context: Some(CallContext {
-            request_id: "r".into(),
-            cluster_name: "kubernetes".into(),
-            ..CallContext::default()
-        }),
-        items: services.into(),
-        targets: Some(NodeTargets {
-            targets: Some(node_targets::Targets::Inline(InlineNodes::default())),
-        }),
-    };
-    let mut balancers = LoadBalancersServiceClient::new(mock.channel().await);
-    let answer = balancers.update_load_balancer_nodes(update).await;
-    let mut results = answer.unwrap().into_inner();
-    while results.message().await.unwrap().is_some() {}
-
-    let text = std::fs::read_to_string(&file).unwrap();
-    let events = text
-        .lines()
-        .map(|line| serde_json::from_str::<Line>(line).unwrap().event);
-    let mut answered: Vec<_> = events
-        .filter_map(|event| match event {
-            Event::ServiceAnswered { uid, .. } => Some(uid),
-            _ => None,
-        })
-        .collect();
-    answered.sort();
-    assert_eq!(answered, ["u-1", "u-2"], "{text}");
     mock.terminate().await;
 }
 

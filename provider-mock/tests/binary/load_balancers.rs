@@ -166,10 +166,7 @@ async fn faults_of_load_balancers_are_set_from_outside() {
 #[tokio::test]
 async fn thousands_of_targets_are_kept_once() {
     use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
-    use outrigger_api::v1::{
-        NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, SyncNodeSetRequest,
-        sync_node_set_request::Part,
-    };
+    use outrigger_api::v1::{NodeSetRef, SyncNodeSetRequest};
 
     const NODES: u32 = 2_000;
     let directory = tempfile::tempdir().unwrap();
@@ -181,25 +178,15 @@ async fn thousands_of_targets_are_kept_once() {
         uid: format!("00000000-0000-0000-0000-{index:012}"),
         ..Node::default()
     };
-    let parts = [
-        Part::Begin(NodeSetBegin {
-            context: request("x").context,
-            set_id: "all".into(),
-            base_revision: String::new(),
-            revision: "r".into(),
-            node_count: NODES,
-        }),
-        Part::Chunk(NodeSetChunk {
-            upserts: (0..NODES).map(node).collect(),
-            removals: Vec::new(),
-        }),
-        Part::Commit(NodeSetCommit {
-            change_count: NODES,
-        }),
-    ]
-    .map(|part| SyncNodeSetRequest { part: Some(part) });
+    let upload = SyncNodeSetRequest {
+        context: request("x").context,
+        nodes: (0..NODES).map(node).collect(),
+        complete: true,
+        revision: "r".into(),
+        node_count: NODES,
+    };
     let mut sets = NodeSetsServiceClient::new(channel.clone());
-    sets.sync_node_set(futures::stream::iter(parts))
+    sets.sync_node_set(futures::stream::iter([upload]))
         .await
         .unwrap();
     let empty = mock.peak_kib();
@@ -208,8 +195,8 @@ async fn thousands_of_targets_are_kept_once() {
         let mut request = request(&format!("web-{index}"));
         request.targets = Some(NodeTargets {
             targets: Some(node_targets::Targets::Ref(NodeSetRef {
-                set_id: "all".into(),
                 revision: "r".into(),
+                only: None,
             })),
         });
         client.ensure_load_balancer(request).await.unwrap();

@@ -4,9 +4,9 @@ use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
-    ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerResult, LoadBalancerStatus,
-    NodeTargets, OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
-    ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
+    ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerStatus, NodeTargets,
+    OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
+    UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
@@ -125,25 +125,17 @@ impl Balanced {
 
     pub(crate) async fn update(
         &self,
-        names: &[&str],
+        name: &str,
         nodes: &[&str],
-    ) -> Result<Vec<LoadBalancerResult>, Status> {
+    ) -> Result<LoadBalancerAnswer, Status> {
         let request = UpdateLoadBalancerNodesRequest {
             context: Some(context()),
-            items: names.iter().map(|name| service(name)).collect(),
+            service: Some(service(name)),
             targets: Some(inline(nodes)),
         };
         let mut client = self.client.clone();
-        let mut stream = client
-            .update_load_balancer_nodes(request)
-            .await?
-            .into_inner();
-        let mut results = Vec::new();
-        while let Some(message) = stream.message().await? {
-            results.extend(message.results);
-        }
-        results.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(results)
+        let response = client.update_load_balancer_nodes(request).await?;
+        Ok(response.into_inner().answer.unwrap_or_default())
     }
 
     pub(crate) async fn delete(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Wire};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tonic::Code;
@@ -31,7 +30,7 @@ async fn a_lost_reply_leaves_one_load_balancer() {
     lb.mock
         .cloud
         .inject(Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply).times(1));
-    lb.update(&["web"], &["n-7"]).await.unwrap_err();
+    lb.update("web", &["n-7"]).await.unwrap_err();
     let held = lb.mock.cloud.load_balancer("default/web").unwrap();
     assert_eq!(&*held.targets[0].node, "n-7");
 }
@@ -57,25 +56,6 @@ async fn one_service_hangs_or_fails_and_no_other() {
     let refused = lb.delete(service("web")).await.unwrap_err();
     assert_eq!(reason(&refused).as_deref(), Some("QUOTA_EXCEEDED"));
     lb.delete(service("web")).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_result_of_an_update_fails() {
-    let lb = Balanced::start(|_| {}).await;
-    for name in ["a", "b"] {
-        lb.make(name).await.unwrap();
-    }
-    let error = Effect::ItemError(InjectedError::new(Code::Aborted));
-    let fault = Fault::on(Method::UpdateLoadBalancerNodes, error);
-    lb.mock
-        .cloud
-        .inject(fault.for_service("default/b").times(1));
-    let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
-    let failed: Vec<_> = results
-        .iter()
-        .map(|result| matches!(result.outcome, Some(Outcome::Error(_))))
-        .collect();
-    assert_eq!(failed, [false, true]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,34 +110,6 @@ async fn answers_about_one_load_balancer_are_bad() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_of_an_update_are_missing_double_foreign_or_empty() {
-    let lb = Balanced::start(|_| {}).await;
-    for name in ["a", "b"] {
-        lb.make(name).await.unwrap();
-    }
-    for (what, names) in [
-        (BadAnswer::MissingResult, &["a"][..]),
-        (BadAnswer::DuplicateResult, &["a", "b", "b"]),
-        (BadAnswer::ForeignResult, &["not-asked-about", "a", "b"]),
-        (BadAnswer::Empty, &["a", "b"]),
-    ] {
-        let fault = bad(Method::UpdateLoadBalancerNodes, what).for_service("default/b");
-        lb.mock.cloud.inject(fault);
-        let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
-        let outcomes: Vec<_> = results
-            .iter()
-            .map(|result| result.key.trim_start_matches("uid-"))
-            .collect();
-        assert_eq!(outcomes, names, "{what}");
-        let empty = results
-            .iter()
-            .filter(|result| result.outcome.is_none())
-            .count();
-        assert_eq!(empty, usize::from(what == BadAnswer::Empty));
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn lists_are_cut_off_or_say_things_twice() {
     let lb = Balanced::start(|_| {}).await;
     for name in ["a", "b"] {
@@ -182,10 +134,6 @@ async fn lists_are_cut_off_or_say_things_twice() {
 async fn faults_that_make_no_sense_are_refused() {
     let error = || Effect::Error(InjectedError::new(Code::Aborted));
     for (fault, says) in [
-        (
-            Fault::on(Method::UpdateLoadBalancerNodes, error()).for_service("a/b"),
-            "fail the item",
-        ),
         (
             Fault::on(Method::BatchGetInstances, error()).for_service("a/b"),
             "is not about a Service",

@@ -71,11 +71,6 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             R::NodeSetUnknown,
         ),
         (
-            Error::node_set_base_mismatch,
-            Code::FailedPrecondition,
-            R::NodeSetBaseMismatch,
-        ),
-        (
             Error::not_handshaked,
             Code::FailedPrecondition,
             R::NotHandshaked,

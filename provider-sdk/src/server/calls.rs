@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use outrigger_api::{BatchRequest, Method, MethodRequest, v1};
+use outrigger_api::{Method, MethodRequest, v1};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
@@ -17,10 +17,10 @@ use tracing::{Instrument, Span};
 
 use super::arrival::Arrival;
 use super::core::{Core, ending};
-use super::results::{Answered, respond};
+use super::results::respond;
 use crate::each::Results;
 use crate::sink::{Listed, Sink};
-use crate::{Cluster, Context, Error, ErrorReason};
+use crate::{Cluster, Context, Error, ErrorReason, Lookup};
 
 /// How long a handler may run on after its caller stopped waiting.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
@@ -55,43 +55,24 @@ impl Core {
         call.run(|ctx| handler(ctx, request)).await
     }
 
-    /// Answers a batch with exactly one result for each item, in the order of the request. `outcome` is the wire
-    /// form of what the handler finds.
-    pub(super) async fn batch<B, T, F>(
+    /// Answers a lookup with exactly one result for each Node, in the order of the request.
+    pub(super) async fn batch<F>(
         self: &Arc<Self>,
-        request: Request<B>,
-        handler: impl FnOnce(Context, B) -> F,
-        outcome: impl Fn(T) -> Answered<B> + Send + 'static,
-    ) -> Result<Response<B::Response>, Status>
+        request: Request<v1::BatchGetInstancesRequest>,
+        handler: impl FnOnce(Context, v1::BatchGetInstancesRequest) -> F,
+    ) -> Result<Response<v1::BatchGetInstancesResponse>, Status>
     where
-        B: BatchRequest,
-        T: Send + 'static,
-        F: Future<Output = Result<Results<T>, Error>> + Send + 'static,
+        F: Future<Output = Result<Results<Lookup>, Error>> + Send + 'static,
     {
+        let asked_at = Instant::now();
         let (call, request) = Call::admit(self, request)?;
-        let keys = request.items().iter().map(B::key);
-        let keys: Vec<_> = keys.map(str::to_owned).collect();
+        let keys = request.items.iter().map(|item| item.name.clone()).collect();
         let max_bytes = call.max_bytes;
         let response = call.run(|ctx| {
             let answers = handler(ctx, request);
-            async move { respond::<B, T>(keys, answers.await?, outcome, max_bytes) }
+            async move { respond(keys, answers.await?, asked_at, max_bytes) }
         });
         response.await
-    }
-
-    /// Answers a call with a stream: the handler sends its messages itself, and its error ends the stream.
-    pub(super) fn stream<R, F>(
-        self: &Arc<Self>,
-        request: Request<R>,
-        handler: impl FnOnce(Context, R, Sender<R::Response>) -> F,
-    ) -> Result<Response<Answers<R::Response>>, Status>
-    where
-        R: MethodRequest,
-        F: Future<Output = Result<(), Error>> + Send + 'static,
-    {
-        let (call, request) = Call::admit(self, request)?;
-        let messages = call.stream(|ctx, sender| handler(ctx, request, sender));
-        Ok(Response::new(Box::pin(messages)))
     }
 
     /// Answers a call with a list.

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use super::running::Running;
-use crate::node_sets::NodeSets;
+use crate::node_sets::NodeSet;
 use crate::{Cluster, Error, Provider, ProviderInfo, ProviderStatus, Readiness, ServeError};
 
 pub(super) struct Core {
@@ -16,7 +16,7 @@ pub(super) struct Core {
     pub(super) boot_id: String,
     pub(super) capabilities: v1::Capabilities,
     pub(super) max_message_bytes: usize,
-    pub(super) node_sets: NodeSets,
+    pub(super) node_set: NodeSet,
     pub(super) running: Running,
     /// The latest handshake. A process serves one controller at a time (an old one may drain while
     /// the next starts), so the latest is the one that counts.
@@ -39,10 +39,8 @@ impl Core {
     ) -> Result<Self, ServeError> {
         let info = provider.info();
         check(&info, &capabilities)?;
-        let declared = capabilities.node_sets.as_ref();
-        let max_sets = declared.map_or(0, |declared| declared.max_sets);
         Ok(Self {
-            node_sets: NodeSets::new(max_sets),
+            node_set: NodeSet::default(),
             provider,
             info,
             boot_id: Uuid::new_v4().to_string(),
@@ -163,13 +161,7 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
         }
     }
     if let Some(balancers) = &capabilities.load_balancers {
-        let (services, classes) = (balancers.max_services_per_update, &balancers.classes);
-        numbers.push((
-            "LoadBalancers",
-            "max_services_per_update",
-            services,
-            1..=200,
-        ));
+        let classes = &balancers.classes;
         let revision = balancers.configuration_revision.len();
         for (is_wrong, wrong) in [
             (

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use outrigger_api::v1::{self, instances_service_server::InstancesService};
-use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::calls::Answers;
 use super::core::Core;
-use crate::{InstanceSink, Instances, InstancesCapability, Lookup, Node, Query};
+use crate::{InstanceSink, Instances, InstancesCapability, Node, Query};
 
 pub(super) struct InstancesRpc<I> {
     pub(super) core: Arc<Core>,
@@ -22,14 +21,13 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
         &self,
         request: Request<v1::BatchGetInstancesRequest>,
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
-        let (instances, asked_at) = (Arc::clone(&self.instances), Instant::now());
+        let instances = Arc::clone(&self.instances);
         let look_up = async move |ctx, request: v1::BatchGetInstancesRequest| {
             let query = Query::from_wire(request.view(), request.max_staleness);
             let nodes: Vec<_> = request.items.into_iter().map(Node::from_wire).collect();
             instances.get_instances(&ctx, &nodes, &query).await
         };
-        let outcome = move |lookup: Lookup| lookup.into_wire(asked_at);
-        self.core.batch(request, look_up, outcome).await
+        self.core.batch(request, look_up).await
     }
 
     async fn list_instances(

@@ -1,19 +1,15 @@
 //! `LoadBalancersService`: changes serialised before a vendor's handler.
 
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use outrigger_api::v1::{self, load_balancers_service_server::LoadBalancersService};
-use outrigger_api::{BatchRequest, ItemResult};
 use tonic::{Request, Response, Status};
 
-use super::calls::{Answers, Sender, not_served};
+use super::calls::{Answers, not_served};
 use super::core::Core;
 use super::keys::Keys;
-use crate::each::each;
 use crate::{
-    Answer, Context, Ensured, Error, LoadBalancerSink, LoadBalancers, LoadBalancersCapability,
+    Context, Ensured, Error, LoadBalancerSink, LoadBalancers, LoadBalancersCapability,
     PlanOperation, PlannedChange, Service, Updated,
 };
 
@@ -30,12 +26,9 @@ impl<L: LoadBalancers> LoadBalancersRpc<L> {
     pub(super) fn new(
         core: Arc<Core>,
         load_balancers: L,
-        mut capability: LoadBalancersCapability,
+        capability: LoadBalancersCapability,
     ) -> Self {
         let max_in_flight = capability.max_in_flight;
-        if max_in_flight > 0 {
-            capability.concurrency = capability.concurrency.min(max_in_flight as usize);
-        }
         Self(Arc::new(Shared {
             core,
             load_balancers,
@@ -56,7 +49,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
             let service = named(request.service)?;
             let targets = request
                 .targets
-                .map(|targets| shared.core.node_sets.resolve(Some(targets)));
+                .map(|targets| shared.core.node_set.resolve(Some(targets)));
             let targets = targets.transpose()?;
             let answer = shared
                 .load_balancers
@@ -74,7 +67,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let shared = Arc::clone(&self.0);
         let ensure = async move |ctx: Context, request: v1::EnsureLoadBalancerRequest| {
             let service = named(request.service)?;
-            let targets = shared.core.node_sets.resolve(request.targets)?;
+            let targets = shared.core.node_set.resolve(request.targets)?;
             let answer = if shared.capability.serves(&service) {
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
                 let answer = shared
@@ -93,44 +86,24 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     async fn update_load_balancer_nodes(
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
-    ) -> Result<Response<Answers<v1::UpdateLoadBalancerNodesResponse>>, Status> {
-        use v1::load_balancer_result::Outcome;
+    ) -> Result<Response<v1::UpdateLoadBalancerNodesResponse>, Status> {
         let shared = Arc::clone(&self.0);
-        let update = async move |ctx: Context,
-                                 request: v1::UpdateLoadBalancerNodesRequest,
-                                 results: Sender<_>| {
-            let services = request.items.into_iter().map(Service::from_wire);
-            let services: Vec<_> = services.collect();
-            let targets = shared.core.node_sets.resolve(request.targets)?;
-            let update = async |service| {
-                if !shared.capability.serves(service) {
-                    return Ok(Answer::from(Updated::NotManaged));
-                }
+        let update = async move |ctx: Context, request: v1::UpdateLoadBalancerNodesRequest| {
+            let service = named(request.service)?;
+            let targets = shared.core.node_set.resolve(request.targets)?;
+            let answer = if shared.capability.serves(&service) {
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
-                let load_balancers = &shared.load_balancers;
-                load_balancers
-                    .update_load_balancer_nodes(&ctx, service, &targets)
-                    .await
+                let answer = shared
+                    .load_balancers
+                    .update_load_balancer_nodes(&ctx, &service, &targets);
+                answer.await?
+            } else {
+                Updated::NotManaged.into()
             };
-            let mut updated = pin!(each(
-                &ctx,
-                &services,
-                shared.capability.concurrency,
-                &update
-            ));
-            while let Some((service, answer)) = updated.next().await {
-                let key = service.uid.clone();
-                let result = match answer {
-                    Ok(answer) => ItemResult::new(key, Outcome::Found(answer.into_wire())),
-                    Err(error) => ItemResult::failed(key, error.into_rpc_status()),
-                };
-                let response = v1::UpdateLoadBalancerNodesRequest::response(vec![result]);
-                // A result without a reader is dropped: its Service is asked about again.
-                let _ = ctx.unless_cancelled(results.send(Ok(response))).await;
-            }
-            ctx.check()
+            let answer = Some(answer.into_wire());
+            Ok(v1::UpdateLoadBalancerNodesResponse { answer })
         };
-        self.0.core.stream(request, update)
+        self.0.core.unary(request, update).await
     }
 
     async fn delete_load_balancer(
@@ -174,7 +147,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
             }
             let operation = match request.operation() {
                 v1::PlanOperation::Ensure => {
-                    PlanOperation::Ensure(shared.core.node_sets.resolve(request.targets)?)
+                    PlanOperation::Ensure(shared.core.node_set.resolve(request.targets)?)
                 }
                 v1::PlanOperation::Delete => PlanOperation::Delete,
                 v1::PlanOperation::Unspecified => {

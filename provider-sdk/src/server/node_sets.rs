@@ -1,19 +1,17 @@
-//! `NodeSetsService`: uploads, applied as a whole or not at all.
+//! `NodeSetsService`: uploads of the node set, applied as a whole or not at all.
 
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::sync::Arc;
 
 use outrigger_api::MethodRequest;
-use outrigger_api::v1::{
-    self, node_sets_service_server::NodeSetsService, sync_node_set_request::Part,
-};
+use outrigger_api::v1::{self, node_sets_service_server::NodeSetsService};
 use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::arrival::Arrival;
 use super::calls::Call;
 use super::core::Core;
-use crate::node_sets::Upload;
-use crate::{Context, Error};
+use crate::{Context, Error, Node};
 
 pub(super) struct NodeSetsRpc {
     pub(super) core: Arc<Core>,
@@ -29,54 +27,70 @@ impl NodeSetsService for NodeSetsRpc {
         let method = v1::SyncNodeSetRequest::METHOD;
         let deadline = arrival.deadline;
         let until = deadline.unwrap_or_else(|| Instant::now() + method.deadline);
-        let mut parts = request.into_inner();
+        let mut messages = request.into_inner();
         let begun = async {
-            let Some(Part::Begin(mut begin)) = next(&mut parts, until).await? else {
-                return Err(Error::invalid_request(
-                    "the upload does not start with begin",
-                ));
-            };
-            let context = begin.context.take();
+            let mut first = next(&mut messages, until).await?;
+            let context = first.context.take();
             let call = Call::admit_context(&self.core, method, arrival, context)?;
-            Ok((call, begin))
+            Ok((call, first))
         };
-        let (call, begin) = begun.await.map_err(Error::into_status)?;
+        let (call, mut message) = begun.await.map_err(Error::into_status)?;
         let core = Arc::clone(&self.core);
         let sync = async move |ctx: Context| {
-            let mut upload = Upload::begin(&core.node_sets, begin)?;
+            let mut nodes = BTreeMap::new();
             loop {
-                match ctx.unless_cancelled(next(&mut parts, until)).await?? {
-                    Some(Part::Chunk(chunk)) => upload.chunk(chunk)?,
-                    Some(Part::Commit(commit)) => return upload.commit(&core.node_sets, commit),
-                    Some(Part::Begin(_)) => {
-                        return Err(Error::invalid_request("the upload begins twice"));
-                    }
-                    // A cancelled upload looks like this too.
-                    None => {
-                        return Err(Error::invalid_request(
-                            "the upload ended without commit; nothing was applied",
-                        ));
-                    }
+                add(&mut nodes, message.nodes)?;
+                if message.complete {
+                    break;
                 }
+                message = ctx.unless_cancelled(next(&mut messages, until)).await??;
             }
+            let v1::SyncNodeSetRequest {
+                revision,
+                node_count,
+                ..
+            } = message;
+            if revision.is_empty() || node_count as usize != nodes.len() {
+                return Err(Error::invalid_request(format!(
+                    "the last message names the revision {revision:?} and {node_count} nodes, {} came; it needs a \
+                     revision and the number of nodes; nothing was applied",
+                    nodes.len()
+                )));
+            }
+            core.node_set.synced(&revision, nodes);
+            Ok(v1::SyncNodeSetResponse { revision })
         };
         call.run(sync).await
     }
 }
 
-/// The next part; none at the end of the stream.
+fn add(nodes: &mut BTreeMap<String, Arc<Node>>, message: Vec<v1::Node>) -> Result<(), Error> {
+    for node in message {
+        match nodes.entry(node.name.clone()) {
+            Entry::Vacant(entry) => entry.insert(Arc::new(Node::from_wire(node))),
+            Entry::Occupied(entry) => {
+                return Err(Error::invalid_request(format!(
+                    "the upload has node {:?} twice; nothing was applied",
+                    entry.key()
+                )));
+            }
+        };
+    }
+    Ok(())
+}
+
+/// The next message. A cancelled upload may look like the end of the stream.
 async fn next(
-    parts: &mut Streaming<v1::SyncNodeSetRequest>,
+    messages: &mut Streaming<v1::SyncNodeSetRequest>,
     until: Instant,
-) -> Result<Option<Part>, Error> {
-    let message = timeout_at(until, parts.message())
+) -> Result<v1::SyncNodeSetRequest, Error> {
+    let message = timeout_at(until, messages.message())
         .await
         .map_err(|_| Error::deadline_exceeded())?;
     match message {
-        Ok(None) => Ok(None),
-        Ok(Some(v1::SyncNodeSetRequest { part: Some(part) })) => Ok(Some(part)),
-        Ok(Some(_)) => Err(Error::invalid_request(
-            "a message of the upload has no part",
+        Ok(Some(message)) => Ok(message),
+        Ok(None) => Err(Error::invalid_request(
+            "the upload ended without complete; nothing was applied",
         )),
         Err(status) if status.code() == Code::OutOfRange => Err(Error::invalid_request(
             "a message of the upload is larger than this provider accepts; stay below \

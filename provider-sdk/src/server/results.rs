@@ -1,63 +1,54 @@
 //! The results of a batch: exactly one for each item, and as many effects beside them as fit into one message.
 
-use outrigger_api::{BatchRequest, ItemResult};
+use outrigger_api::v1::{BatchGetInstancesResponse, InstanceResult, instance_result::Outcome};
 use prost::{Message, length_delimiter_len};
+use tokio::time::Instant;
 
 use crate::each::Results;
-use crate::{Effects, Error};
+use crate::{Effects, Error, Lookup};
 
-/// The wire form of an outcome, and the effects that go beside it.
-pub(super) type Answered<B> = (
-    <<B as BatchRequest>::ItemResult as ItemResult>::Outcome,
-    Option<Effects>,
-);
-
-/// The response to a batch about `keys`, in their order. A result that the caller would refuse is an error with the
-/// reason, not a broken call.
-pub(super) fn respond<B: BatchRequest, T>(
+/// The response to a batch about `keys`, in their order, which was asked for at a time. A result that the caller
+/// would refuse is an error with the reason, not a broken call.
+pub(super) fn respond(
     keys: Vec<String>,
-    mut answers: Results<T>,
-    outcome: impl Fn(T) -> Answered<B>,
+    mut answers: Results<Lookup>,
+    asked_at: Instant,
     max_bytes: usize,
-) -> Result<B::Response, Error> {
-    let rpc = B::METHOD.name;
+) -> Result<BatchGetInstancesResponse, Error> {
     let results = keys.into_iter().map(|key| {
         let answer = answers.remove(&key).unwrap_or_else(|| {
-            tracing::warn!(
-                rpc,
-                key,
-                "the handler of a batch returned no result for an item"
-            );
+            tracing::warn!(key, "the handler of a batch returned no result for a Node");
             let text = format!("the provider returned no result for {key}");
             Err(Error::internal(text))
         });
-        let (mut result, effects) = match answer.map(&outcome) {
-            Ok((outcome, effects)) => (B::ItemResult::new(key, outcome), effects),
+        let (outcome, effects) = match answer {
+            Ok(lookup) => lookup.into_wire(asked_at),
             Err(error) => {
                 let (status, effects) = error.into_item();
-                (B::ItemResult::failed(key, status), effects)
+                (Outcome::Error(status), effects)
             }
         };
-        if let Some(place) = result.effects_mut() {
-            *place = effects.map(Effects::into_wire);
+        InstanceResult {
+            key,
+            outcome: Some(outcome),
+            effects: effects.map(Effects::into_wire),
         }
-        result
     });
     let results = results.collect();
     for key in answers.keys() {
         tracing::warn!(
-            rpc,
             key,
-            "the handler of a batch returned a result for an item that the request does not name"
+            "the handler of a batch returned a result for a Node that the request does not name"
         );
     }
-    let response = B::response(fit_effects(results, max_bytes));
+    let response = BatchGetInstancesResponse {
+        results: fit_effects(results, max_bytes),
+    };
     let bytes = response.encoded_len();
     if bytes > max_bytes {
         return Err(Error::internal(format!(
             "the answer has {bytes} bytes, more than the {max_bytes} that the controller accepts; \
-             lower max_batch_size of the capability for {}",
-            B::METHOD.service
+             lower max_batch_size of the capability"
         )));
     }
     Ok(response)
@@ -65,7 +56,7 @@ pub(super) fn respond<B: BatchRequest, T>(
 
 /// The results of a response, without the effects of the last ones where all together have more than
 /// `max_bytes`: a caller that gets no response learns nothing at all.
-fn fit_effects<R: ItemResult>(mut results: Vec<R>, max_bytes: usize) -> Vec<R> {
+fn fit_effects(mut results: Vec<InstanceResult>, max_bytes: usize) -> Vec<InstanceResult> {
     let mut bytes: usize = results.iter().map(framed_len).sum();
     let mut left_out = 0;
     for result in results.iter_mut().rev() {
@@ -73,7 +64,7 @@ fn fit_effects<R: ItemResult>(mut results: Vec<R>, max_bytes: usize) -> Vec<R> {
             break;
         }
         bytes -= framed_len(result);
-        left_out += usize::from(result.effects_mut().and_then(Option::take).is_some());
+        left_out += usize::from(result.effects.take().is_some());
         bytes += framed_len(result);
     }
     if left_out > 0 {
@@ -96,9 +87,7 @@ fn framed_len(result: &impl Message) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_api::v1::{
-        BatchGetInstancesResponse, InstanceResult, KubernetesEffects, KubernetesEvent,
-    };
+    use outrigger_api::v1::{KubernetesEffects, KubernetesEvent};
 
     use super::*;
 

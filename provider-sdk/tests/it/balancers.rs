@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::{
     self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
-    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
+    UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_sdk::{
     Answer, ChangeAction, Context, Deleted, Effects, Ensured, Error, Ingress, LoadBalancer,
@@ -54,7 +53,6 @@ impl Balancers {
     async fn behave(&self, ctx: &Context, service: &Service) -> Result<(), Error> {
         match service.name.as_str() {
             "panics" => panic!("secret of the vendor"),
-            "limited" => Err(Error::rate_limited(Duration::from_secs(9))),
             "refused" => Err(Error::invalid_annotation("no such thing")
                 .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
             name if name.starts_with("slow") => {
@@ -211,24 +209,13 @@ pub(crate) async fn ensured(
 
 pub(crate) async fn updated(
     client: &mut LoadBalancersServiceClient<Channel>,
-    names: &[&str],
-) -> Result<Vec<(String, Outcome)>, Status> {
+    name: &str,
+) -> Result<LoadBalancerAnswer, Status> {
     let request = UpdateLoadBalancerNodesRequest {
         context: Some(context("req-1")),
-        items: names.iter().map(|name| service(name)).collect(),
+        service: Some(service(name)),
         targets: Some(inline(&["n-1", "n-2"])),
     };
-    let mut stream = client
-        .update_load_balancer_nodes(request)
-        .await?
-        .into_inner();
-    let mut results = Vec::new();
-    while let Some(UpdateLoadBalancerNodesResponse { results: some }) = stream.message().await? {
-        let by_name = some.into_iter().map(|result| {
-            let name = result.key.strip_prefix("uid-").unwrap().to_owned();
-            (name, result.outcome.unwrap())
-        });
-        results.extend(by_name);
-    }
-    Ok(results)
+    let response = client.update_load_balancer_nodes(request).await?;
+    Ok(response.into_inner().answer.unwrap())
 }

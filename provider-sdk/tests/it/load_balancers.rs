@@ -1,9 +1,7 @@
 //! Load balancer calls, seen from the other end of the wire.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use outrigger_api::v1::load_balancer_result::Outcome;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
     ListLoadBalancersRequest, LoadBalancerDisposition as Wire, NodeTargets,
@@ -115,61 +113,23 @@ async fn requests_without_a_key_targets_or_a_declaration_reach_no_handler() {
     assert!(balancers.made.lock().is_empty());
 }
 
-/// LBS-16, LBS-17.
-#[tokio::test(start_paused = true)]
-async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
+/// LBS-15, LBS-17.
+#[tokio::test]
+async fn an_update_sets_targets_and_makes_no_load_balancer() {
     let balancers = Balancers::default();
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
+    let absent = updated(&mut client, "web").await.unwrap();
+    assert_eq!(absent.disposition(), Wire::Absent);
     ensured(&mut client, "web").await.unwrap();
-    let names = ["slow", "panics", "refused", "web"];
-    let results = updated(&mut client, &names).await.unwrap();
-    assert_eq!(results.last().unwrap().0, "slow", "a caller waited for it");
-    let results: HashMap<_, _> = results.into_iter().collect();
-    assert_eq!(results.len(), 4);
-    let disposition = |name: &str| match &results[name] {
-        Outcome::Found(updated) => updated.disposition(),
-        Outcome::Error(status) => panic!("{name}: {status:?}"),
-    };
-    assert_eq!(
-        (disposition("web"), disposition("slow")),
-        (Wire::Ready, Wire::Absent)
-    );
-    let error = |name: &str| match &results[name] {
-        Outcome::Error(status) => status.clone(),
-        Outcome::Found(_) => panic!("{name} did not fail"),
-    };
-    let panicked = error("panics");
-    assert_eq!(panicked.code, Code::Internal as i32);
-    assert!(!panicked.message.contains("secret"));
-    let refused = error("refused");
-    assert_eq!(refused.code, Code::InvalidArgument as i32);
-    let urls: Vec<_> = refused
-        .details
-        .iter()
-        .map(|any| any.type_url.as_str())
-        .collect();
-    assert!(
-        urls[1].ends_with("cloudprovider.v1.KubernetesEffects"),
-        "{urls:?}"
-    );
+    let ready = updated(&mut client, "web").await.unwrap();
+    assert_eq!(ready.disposition(), Wire::Ready);
     assert_eq!(balancers.made.lock()["uid-web"], ["n-1", "n-2"]);
-}
-
-#[tokio::test]
-async fn a_cloud_that_says_slow_down_is_asked_no_further() {
-    let balancers = Balancers::with(LoadBalancersCapability::default().with_concurrency(1));
-    let rig = serve(&balancers);
-    let mut client = client(&rig).await;
-    ensured(&mut client, "web").await.unwrap();
-    let results = updated(&mut client, &["limited", "web"]).await.unwrap();
-    assert_eq!(results.len(), 2);
-    assert!(
-        results
-            .iter()
-            .all(|(_, outcome)| matches!(outcome, Outcome::Error(_)))
-    );
-    assert_eq!(balancers.made.lock()["uid-web"], ["n-1"]);
+    let panicked = updated(&mut client, "panics").await.unwrap_err();
+    assert_eq!(panicked.code(), Code::Internal);
+    assert!(!panicked.message().contains("secret"));
+    let refused = updated(&mut client, "refused").await.unwrap_err();
+    assert_eq!(reason(&refused), "INVALID_ANNOTATION");
 }
 
 /// LBS-11.
@@ -211,26 +171,31 @@ async fn one_service_is_worked_on_by_one_call_at_a_time() {
     assert_eq!(started.elapsed().as_secs(), 10, "they ran at the same time");
 }
 
-/// Ensure, update and delete together, the Services of one update too.
+/// Ensure, update and delete together.
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_one_at_a_time_changes_one_at_a_time() {
     for (max_in_flight, took) in [(1, 20), (2, 10), (0, 5)] {
         let rig = serve(&Balancers::with(
             LoadBalancersCapability::default().with_max_in_flight(max_in_flight),
         ));
-        let (mut first, mut second, mut third) =
-            (client(&rig).await, client(&rig).await, client(&rig).await);
+        let [mut first, mut second, mut other, mut third] = [
+            client(&rig).await,
+            client(&rig).await,
+            client(&rig).await,
+            client(&rig).await,
+        ];
         let delete = DeleteLoadBalancerRequest {
             context: Some(context("r")),
             service: Some(service("slow-4")),
         };
         let started = Instant::now();
-        let (a, b, c) = tokio::join!(
+        let (a, b, c, d) = tokio::join!(
             ensured(&mut first, "slow-1"),
-            updated(&mut second, &["slow-2", "slow-3"]),
+            updated(&mut second, "slow-2"),
+            updated(&mut other, "slow-3"),
             third.delete_load_balancer(delete),
         );
-        assert!(a.is_ok() && b.is_ok() && c.is_ok());
+        assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
         assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight} at once");
     }
 }
@@ -267,10 +232,6 @@ async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {
 #[tokio::test]
 async fn declarations_about_load_balancers_are_checked_at_the_start() {
     for (capability, says) in [
-        (
-            LoadBalancersCapability::default().with_max_services_per_update(201),
-            "use 1 to 200",
-        ),
         (
             LoadBalancersCapability::default().with_no_default_class(true),
             "no Service at all",

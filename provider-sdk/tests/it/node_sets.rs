@@ -5,8 +5,7 @@ use std::time::Duration;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
-    self, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets,
-    PlanLoadBalancerRequest, SyncNodeSetRequest, node_targets, sync_node_set_request::Part,
+    self, NodeSetRef, NodeTargets, PlanLoadBalancerRequest, SyncNodeSetRequest, node_targets,
 };
 use outrigger_provider_sdk::{
     Answer, ChangeAction, Context, Deleted, Ensured, Error, LoadBalancers, LoadBalancersCapability,
@@ -100,11 +99,8 @@ impl Caller {
         }
     }
 
-    async fn sync(&mut self, parts: Vec<Part>) -> Result<String, Status> {
-        let parts = parts
-            .into_iter()
-            .map(|part| SyncNodeSetRequest { part: Some(part) });
-        let stream = tokio_stream::iter(parts.collect::<Vec<_>>());
+    async fn sync(&mut self, message: SyncNodeSetRequest) -> Result<String, Status> {
+        let stream = tokio_stream::once(message);
         Ok(self.sets.sync_node_set(stream).await?.into_inner().revision)
     }
 
@@ -121,8 +117,8 @@ impl Caller {
             }),
             targets: Some(NodeTargets {
                 targets: Some(node_targets::Targets::Ref(NodeSetRef {
-                    set_id: "all".to_owned(),
                     revision: revision.to_owned(),
+                    only: None,
                 })),
             }),
         };
@@ -140,83 +136,19 @@ impl Caller {
     }
 }
 
-fn begin(base: &str, revision: &str, node_count: u32) -> Part {
-    Part::Begin(NodeSetBegin {
+/// All of a set.
+fn set(revision: &str, nodes: &[&str]) -> SyncNodeSetRequest {
+    SyncNodeSetRequest {
         context: Some(context("r")),
-        set_id: "all".to_owned(),
-        base_revision: base.to_owned(),
+        nodes: nodes.iter().map(|name| node(*name)).collect(),
+        complete: true,
         revision: revision.to_owned(),
-        node_count,
-    })
-}
-
-fn chunk(upserts: &[&str], removals: &[&str]) -> Part {
-    Part::Chunk(NodeSetChunk {
-        upserts: upserts.iter().map(|name| node(*name)).collect(),
-        removals: removals.iter().map(|name| (*name).to_owned()).collect(),
-    })
-}
-
-fn commit(change_count: u32) -> Part {
-    Part::Commit(NodeSetCommit { change_count })
+        node_count: nodes.len() as u32,
+    }
 }
 
 fn rig() -> Rig {
     Rig::serve(Server::new(Named::new()).load_balancers(Names))
-}
-
-/// NDS-01, NDS-02, NDS-05, NDS-06.
-#[tokio::test]
-async fn a_call_gets_the_nodes_of_the_revision_that_it_names() {
-    let rig = rig();
-    let mut caller = Caller::dial(&rig).await;
-    let unknown = caller.resolve("r1").await.unwrap_err();
-    assert_eq!(
-        (unknown.code(), reason(&unknown).as_str()),
-        (Code::FailedPrecondition, "NODE_SET_UNKNOWN")
-    );
-    let snapshot = vec![
-        begin("", "r1", 3),
-        chunk(&["b", "a"], &[]),
-        chunk(&["c"], &[]),
-        commit(3),
-    ];
-    assert_eq!(caller.sync(snapshot).await.unwrap(), "r1");
-    assert_eq!(caller.resolve("r1").await.unwrap(), ["a", "b", "c"]);
-    let delta = vec![begin("r1", "r2", 3), chunk(&["d"], &["b"]), commit(2)];
-    caller.sync(delta).await.unwrap();
-    assert_eq!(caller.resolve("r2").await.unwrap(), ["a", "c", "d"]);
-    assert_eq!(caller.resolve("r1").await.unwrap(), ["a", "b", "c"]);
-    let mismatch = caller
-        .sync(vec![begin("r0", "r3", 0), commit(0)])
-        .await
-        .unwrap_err();
-    assert_eq!(reason(&mismatch), "NODE_SET_BASE_MISMATCH");
-}
-
-/// NDS-04 and parts out of order.
-#[tokio::test]
-async fn an_incomplete_upload_is_not_applied() {
-    let rig = rig();
-    let mut caller = Caller::dial(&rig).await;
-    for (parts, says) in [
-        (vec![], "does not start with begin"),
-        (vec![chunk(&["a"], &[])], "does not start with begin"),
-        (
-            vec![begin("", "r1", 1), chunk(&["a"], &[])],
-            "without commit",
-        ),
-        (vec![begin("", "r1", 1), begin("", "r1", 1)], "begins twice"),
-        (
-            vec![begin("", "r1", 2), chunk(&["a"], &[]), commit(1)],
-            "node_count is 2",
-        ),
-    ] {
-        let refused = caller.sync(parts).await.unwrap_err();
-        assert_eq!(reason(&refused), "INVALID_REQUEST", "{refused}");
-        assert!(refused.message().contains(says), "{says:?}: {refused}");
-    }
-    assert!(caller.resolve("r1").await.is_err());
 }
 
 /// NDS-03: some servers see a cancelled upload as a normal end of stream.
@@ -224,17 +156,13 @@ async fn an_incomplete_upload_is_not_applied() {
 async fn an_upload_that_is_cancelled_changes_nothing() {
     let rig = rig();
     let mut caller = Caller::dial(&rig).await;
-    caller
-        .sync(vec![begin("", "r1", 1), chunk(&["a"], &[]), commit(1)])
-        .await
-        .unwrap();
-    let (parts, stream) = mpsc::channel(8);
-    for part in [begin("r1", "r2", 2), chunk(&["b"], &[])] {
-        parts
-            .send(SyncNodeSetRequest { part: Some(part) })
-            .await
-            .unwrap();
-    }
+    caller.sync(set("r1", &["a"])).await.unwrap();
+    let (messages, stream) = mpsc::channel(8);
+    let part = SyncNodeSetRequest {
+        complete: false,
+        ..set("", &["b"])
+    };
+    messages.send(part).await.unwrap();
     let mut request = Request::new(ReceiverStream::new(stream));
     request.set_timeout(Duration::from_secs(20));
     let ended = caller.sets.sync_node_set(request).await.unwrap_err();
@@ -243,30 +171,12 @@ async fn an_upload_that_is_cancelled_changes_nothing() {
         ended.code(),
         Code::Cancelled | Code::DeadlineExceeded
     ));
-    drop(parts);
+    drop(messages);
     assert_eq!(
         reason(&caller.resolve("r2").await.unwrap_err()),
         "NODE_SET_UNKNOWN"
     );
     assert_eq!(caller.resolve("r1").await.unwrap(), ["a"]);
-}
-
-/// NDS-08.
-#[tokio::test]
-async fn another_process_knows_no_revision() {
-    let first = rig();
-    let mut caller = Caller::dial(&first).await;
-    caller
-        .sync(vec![begin("", "r1", 0), commit(0)])
-        .await
-        .unwrap();
-    assert!(caller.resolve("r1").await.unwrap().is_empty());
-    let second = rig();
-    let mut caller = Caller::dial(&second).await;
-    assert_eq!(
-        reason(&caller.resolve("r1").await.unwrap_err()),
-        "NODE_SET_UNKNOWN"
-    );
 }
 
 #[tokio::test]
@@ -275,22 +185,15 @@ async fn node_sets_are_offered_with_load_balancers_unless_they_are_not_wanted() 
         let rig = Rig::serve(server);
         let answer = handshake(rig.dial().await, 1, 1).await.unwrap();
         let mut caller = Caller::dial(&rig).await;
-        let synced = caller.sync(vec![begin("", "r1", 0), commit(0)]).await;
-        let offered = answer.capabilities.unwrap().node_sets;
-        let offered = offered.map(|offered| (offered.max_sets, offered.deltas));
-        (offered, synced)
+        let synced = caller.sync(set("r1", &[])).await;
+        (answer.capabilities.unwrap().node_sets, synced)
     };
-    let (named, synced) = offered(Server::new(Named::new()).load_balancers(Names)).await;
-    assert_eq!((named, synced.unwrap().as_str()), (Some((1, true)), "r1"));
-    let server = Server::new(Named::new()).load_balancers(Names);
-    let (named, synced) = offered(server.max_node_sets(4)).await;
-    assert_eq!((named, synced.unwrap().as_str()), (Some((4, true)), "r1"));
-    let server = Server::new(Named::new())
-        .load_balancers(Names)
-        .without_node_sets();
-    let (named, synced) = offered(server).await;
+    let server = || Server::new(Named::new()).load_balancers(Names);
+    let (offers, synced) = offered(server()).await;
+    assert!(offers.is_some() && synced.unwrap() == "r1");
+    let (offers, synced) = offered(server().without_node_sets()).await;
     assert_eq!(
-        (named, reason(&synced.unwrap_err()).as_str()),
+        (offers, reason(&synced.unwrap_err()).as_str()),
         (None, "CAPABILITY_DISABLED")
     );
 }

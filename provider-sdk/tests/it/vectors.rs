@@ -7,8 +7,7 @@ use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
 use outrigger_api::v1::{
     self, BatchGetInstancesRequest, CallContext, ClusterInfo, EnsureLoadBalancerRequest,
-    HandshakeRequest, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeTargets, SyncNodeSetRequest,
-    node_targets, sync_node_set_request::Part,
+    HandshakeRequest, NodeTargets, SyncNodeSetRequest, node_targets,
 };
 use outrigger_provider_sdk::{
     Answer, Cluster, Context, Deleted, Ensured, Error, InstancesCapability, LoadBalancers, Lookup,
@@ -112,35 +111,24 @@ impl LoadBalancers for Kept {
     }
 }
 
-fn part(value: &Value) -> SyncNodeSetRequest {
-    let part = if let Some(begin) = value.get("begin") {
-        Some(Part::Begin(NodeSetBegin {
-            context: Some(context("r")),
-            set_id: text(begin, "setId"),
-            base_revision: text(begin, "baseRevision"),
-            revision: text(begin, "revision"),
-            node_count: number(begin, "nodeCount"),
-        }))
-    } else if let Some(chunk) = value.get("chunk") {
-        Some(Part::Chunk(NodeSetChunk {
-            upserts: nodes(&chunk["upserts"]),
-            removals: texts(chunk, "removals"),
-        }))
-    } else {
-        let commit = value.get("commit").map(|commit| NodeSetCommit {
-            change_count: number(commit, "changeCount"),
-        });
-        commit.map(Part::Commit)
-    };
-    SyncNodeSetRequest { part }
+fn message(value: &Value) -> SyncNodeSetRequest {
+    SyncNodeSetRequest {
+        context: Some(context("r")),
+        nodes: nodes(&value["nodes"]),
+        complete: value["complete"] == true,
+        revision: text(value, "revision"),
+        node_count: number(value, "nodeCount"),
+    }
 }
 
 fn targets(value: &Value) -> NodeTargets {
     use node_targets::Targets::{Inline, Ref};
     let targets = if let Some(named) = value.get("ref") {
         Some(Ref(v1::NodeSetRef {
-            set_id: text(named, "setId"),
             revision: text(named, "revision"),
+            only: named.get("only").map(|only| v1::NodeNames {
+                names: texts(only, "names"),
+            }),
         }))
     } else {
         value.get("inline").map(|inline| {
@@ -163,8 +151,8 @@ async fn node_sets() {
         let mut balancers = LoadBalancersServiceClient::new(channel);
         for step in vector["steps"].as_array().unwrap() {
             if let Some(upload) = step.get("upload") {
-                let parts: Vec<_> = upload.as_array().unwrap().iter().map(part).collect();
-                let answered = sets.sync_node_set(tokio_stream::iter(parts)).await;
+                let upload: Vec<_> = upload.as_array().unwrap().iter().map(message).collect();
+                let answered = sets.sync_node_set(tokio_stream::iter(upload)).await;
                 if let Some(answer) = check(step, answered) {
                     assert_eq!(answer.into_inner().revision, text(step, "revision"));
                 }

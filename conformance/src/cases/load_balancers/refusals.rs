@@ -65,7 +65,7 @@ async fn judge(
 pub(super) type Refused = (Service, [ErrorReason; 2]);
 
 /// The Service with the annotations of the inputs that must be refused, those that the controller would send.
-pub(super) fn with_bad_annotations(subject: &Subject, service: &Service) -> Option<Refused> {
+fn with_bad_annotations(subject: &Subject, service: &Service) -> Option<Refused> {
     let prefixes = &subject.handshake().service_annotation_prefixes;
     let is_read = |key: &str| {
         prefixes.is_empty()
@@ -85,7 +85,7 @@ pub(super) fn with_bad_annotations(subject: &Subject, service: &Service) -> Opti
 }
 
 /// The Service with the protocol of the inputs that must be refused.
-pub(super) fn with_bad_protocol(subject: &Subject, service: &Service) -> Option<Refused> {
+fn with_bad_protocol(subject: &Subject, service: &Service) -> Option<Refused> {
     let protocol = subject.inputs().services.refused_protocol.as_ref()?;
     let bad = Service {
         ports: vec![port(protocol, 80, 30080)],

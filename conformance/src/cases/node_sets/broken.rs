@@ -1,121 +1,103 @@
 //! Uploads that are not whole, or that break the contract: nothing of them is applied.
 
-use futures::StreamExt as _;
-use outrigger_api::v1::{ErrorReason, Node, SyncNodeSetRequest};
-use tokio::time::timeout;
+use futures::{StreamExt as _, stream};
+use outrigger_api::v1::{ErrorReason, SyncNodeSetRequest};
+use tokio::time::{sleep, timeout};
 
-use super::{held, nodes, not_held, sync};
+use super::{Duration, held, nodes, not_held};
 use crate::{
     case::{Check, check},
-    subject::{Subject, commit},
+    subject::{Subject, upload},
     verdict::{self, Verdict, failed},
 };
 
-/// A revision that no other case applies, not even to another set.
+/// A revision that no case applies.
 const NEVER: &str = "never";
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check("NDS-03", cancelled),
-        check("NDS-04", no_commit),
+        check("NDS-04", no_complete),
         check("NDS-07", wrong_node_count),
-        check("NDS-20", wrong_change_count),
+        check("NDS-20", no_revision),
         check("NDS-21", name_twice),
-        check("NDS-22", removal_of_none),
-        check("NDS-23", no_begin),
-        check("NDS-24", no_parts),
+        check("NDS-22", no_messages),
     ]
 }
 
 /// Sends an upload that must be refused.
 async fn refused(subject: &Subject, upload: Vec<SyncNodeSetRequest>, described: &str) -> Verdict {
     let expected = format!("{described} is INVALID_REQUEST");
-    let synced = sync(&subject.client, upload).await;
-    let applied = |revision| format!("it is applied as {revision:?}");
+    let synced = subject.client.sync_node_set(stream::iter(upload)).await;
+    let applied = |answer| format!("it is applied: {answer:?}");
     verdict::refused(synced, &[ErrorReason::InvalidRequest], expected, applied)
 }
 
+/// An upload of three nodes in as many messages.
+fn three(subject: &Subject, revision: &str) -> Vec<SyncNodeSetRequest> {
+    let nodes = nodes(3);
+    let messages: Vec<_> = nodes.chunks(1).collect();
+    upload(&subject.client.context(), revision, &messages)
+}
+
 async fn cancelled(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes[..2]).await?;
-    let upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
-    let parts = upload.len() - 1;
-    let without_commit = futures::stream::iter(upload.into_iter().take(parts));
-    // It never ends: the call is dropped before its commit.
-    let parts = without_commit.chain(futures::stream::pending());
-    let call = subject.client.sync_node_set(parts);
-    let ended = timeout(std::time::Duration::from_millis(200), call).await;
-    if let Ok(Ok(answer)) = ended {
+    let nodes = nodes(2);
+    // Both are held, unless the part of a third one is applied.
+    let before = [subject.name(), subject.name()];
+    for revision in &before {
+        subject.sync(revision, &[&nodes]).await?;
+    }
+    let mut upload = three(subject, NEVER);
+    upload.pop();
+    // It never ends: the call is dropped before its last message.
+    let messages = stream::iter(upload).chain(stream::pending());
+    let call = subject.client.sync_node_set(messages);
+    if let Ok(Ok(answer)) = timeout(Duration::from_millis(200), call).await {
         return Err(failed(
-            "an upload without its commit is not answered",
+            "an upload without its last message is not answered",
             format!("it is applied as {:?}", answer.revision),
         ));
     }
     // The provider handles the reset stream a moment later; the set must not appear then.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    not_held(subject, &set, NEVER).await?;
-    held(subject, &set, "a", 2).await
+    sleep(Duration::from_millis(200)).await;
+    for revision in &before {
+        held(subject, revision, &nodes).await?;
+    }
+    Ok(())
 }
 
-async fn no_commit(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
-    upload.pop();
-    refused(subject, upload, "an upload without a commit").await?;
-    not_held(subject, &set, NEVER).await
+async fn no_complete(subject: &Subject) -> Verdict {
+    let mut upload = three(subject, NEVER);
+    if let Some(last) = upload.last_mut() {
+        last.complete = false;
+    }
+    refused(subject, upload, "an upload without complete").await?;
+    not_held(subject, NEVER).await
 }
 
 async fn wrong_node_count(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes[..2]).await?;
-    let upload = subject.upload(&set, "", NEVER, 4, &[&nodes], &[]);
-    refused(
-        subject,
-        upload,
-        "an upload of 3 nodes with a node_count of 4",
-    )
-    .await?;
-    not_held(subject, &set, NEVER).await?;
-    held(subject, &set, "a", 2).await
+    let (nodes, before) = (nodes(2), subject.name());
+    subject.sync(&before, &[&nodes]).await?;
+    let mut upload = three(subject, NEVER);
+    // A message is lost.
+    upload.remove(1);
+    let described = "an upload of 2 nodes with a node_count of 3";
+    refused(subject, upload, described).await?;
+    not_held(subject, NEVER).await?;
+    held(subject, &before, &nodes).await
 }
 
-async fn wrong_change_count(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(3), subject.name());
-    subject.sync_as(&set, "a", &nodes).await?;
-    let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
-    // A chunk of changed nodes is lost.
-    upload.pop();
-    upload.push(commit(4));
-    let described = "an upload of 3 changes with a change_count of 4";
-    refused(subject, upload, described).await?;
-    not_held(subject, &set, NEVER).await?;
-    held(subject, &set, "a", 3).await
+async fn no_revision(subject: &Subject) -> Verdict {
+    refused(subject, three(subject, ""), "an upload without a revision").await
 }
 
 async fn name_twice(subject: &Subject) -> Verdict {
-    let set = subject.name();
-    let node = nodes(1);
-    let twice: [&[Node]; 2] = [&node, &node];
-    let upload = subject.upload(&set, "", NEVER, 1, &twice, &[]);
+    let mut upload = three(subject, NEVER);
+    upload[1].nodes = upload[0].nodes.clone();
     refused(subject, upload, "an upload with a name twice").await?;
-    not_held(subject, &set, NEVER).await
+    not_held(subject, NEVER).await
 }
 
-async fn removal_of_none(subject: &Subject) -> Verdict {
-    let (nodes, set) = (nodes(2), subject.name());
-    subject.sync_as(&set, "a", &nodes).await?;
-    let upload = subject.upload(&set, "a", NEVER, 2, &[], &["conformance-not-there"]);
-    refused(subject, upload, "a removal of a node that is not there").await?;
-    not_held(subject, &set, NEVER).await
-}
-
-async fn no_begin(subject: &Subject) -> Verdict {
-    let set = subject.name();
-    let mut upload = subject.upload(&set, "", NEVER, 2, &[&nodes(2)], &[]);
-    upload.remove(0);
-    refused(subject, upload, "an upload without begin").await
-}
-
-async fn no_parts(subject: &Subject) -> Verdict {
-    refused(subject, Vec::new(), "an upload without parts").await
+async fn no_messages(subject: &Subject) -> Verdict {
+    refused(subject, Vec::new(), "an upload without messages").await
 }

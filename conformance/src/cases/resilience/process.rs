@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     case::{Check, check},
-    subject::Subject,
+    subject::{Subject, upload},
     verdict::{Required as _, Verdict, expect, failed},
 };
 
@@ -74,13 +74,13 @@ async fn terminated(subject: &Subject) -> Verdict {
 }
 
 async fn drained(subject: &Subject) -> Verdict {
-    let (commit, committed) = oneshot::channel();
-    let upload = upload_until(subject, committed);
+    let (complete, completed) = oneshot::channel();
+    let upload = upload_until(subject, completed);
     let running = subject.client.sync_node_set(upload);
     let ending = async {
         let refused = refused_after_sigterm(subject).await;
         // Where the upload has ended already, its own answer says so.
-        let _ = commit.send(());
+        let _ = complete.send(());
         refused
     };
     // The upload is first: its request is on the way before the other calls.
@@ -95,19 +95,20 @@ async fn drained(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-/// A snapshot whose commit is sent once `committed` has a value.
+/// An upload whose last message is sent once `completed` has a value.
 fn upload_until(
     subject: &Subject,
-    committed: oneshot::Receiver<()>,
+    completed: oneshot::Receiver<()>,
 ) -> impl Stream<Item = SyncNodeSetRequest> + Send + use<> {
-    let mut parts = subject.snapshot(&subject.name(), &subject.target_nodes());
-    let last = parts.pop();
+    let (context, nodes) = (subject.client.context(), subject.target_nodes());
+    let mut messages = upload(&context, &subject.name(), &[&nodes, &[]]);
+    let last = messages.pop();
     let last = async move {
-        // Dropped, it commits too: the case has ended.
-        let _ = committed.await;
+        // Dropped, it completes too: the case has ended.
+        let _ = completed.await;
         stream::iter(last)
     };
-    stream::iter(parts).chain(stream::once(last).flatten())
+    stream::iter(messages).chain(stream::once(last).flatten())
 }
 
 /// How long calls may be answered as before after SIGTERM: the signal is handled by then on a busy machine too.

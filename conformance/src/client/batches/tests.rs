@@ -1,20 +1,18 @@
-use outrigger_api::{
-    RpcStatus,
-    v1::{Absent, InstanceResult, instance_result::Outcome},
-};
+use outrigger_api::{RpcStatus, v1::Absent};
 
 use super::*;
 
 fn judge(keys: &[&str], results: Vec<InstanceResult>) -> Verdict<usize> {
     let keys: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
-    one_each("Lookup", &keys, results).map(|answered| answered.len())
+    one_each(&keys, results).map(|answered| answered.len())
 }
 
 #[test]
 fn each_item_has_one_result_with_an_outcome_in_any_order() {
     let absent =
         |key: &str| InstanceResult::new(key.to_owned(), Outcome::Absent(Absent::default()));
-    let failed = |key: &str| InstanceResult::failed(key.to_owned(), RpcStatus::default());
+    let failed =
+        |key: &str| InstanceResult::new(key.to_owned(), Outcome::Error(RpcStatus::default()));
     let empty = InstanceResult {
         key: "a".to_owned(),
         ..InstanceResult::default()

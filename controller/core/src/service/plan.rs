@@ -94,8 +94,7 @@ pub enum Step {
     At(Timestamp),
     /// `EnsureLoadBalancer`, and its answer to [`Progress::ensured`].
     Ensure(Ensure),
-    /// `UpdateLoadBalancerNodes`, with others that want the same, and the answer to
-    /// [`Progress::updated`].
+    /// `UpdateLoadBalancerNodes`, and the answer to [`Progress::updated`].
     Update,
     /// `DeleteLoadBalancer`, and its answer to [`Progress::deleted`].
     Delete {
@@ -109,9 +108,8 @@ pub enum Step {
 pub enum Mode {
     /// By itself, without waiting for others.
     Alone,
-    /// An update of targets, in one call with those of other Services. If the step is an Ensure, it is
-    /// background work that comes after the update.
-    Batch,
+    /// An update of targets. If the step is an Ensure, it is background work that comes after the update.
+    Update,
     /// In the background, where it may wait for hours.
     Background,
 }
@@ -121,7 +119,7 @@ impl Step {
     pub const fn mode(&self) -> Mode {
         match self {
             Self::Ensure(ensure) => ensure.mode,
-            Self::Update => Mode::Batch,
+            Self::Update => Mode::Update,
             _ => Mode::Alone,
         }
     }
@@ -527,7 +525,7 @@ impl Progress {
         if manner != Manner::Background {
             Mode::Alone
         } else if self.targets.are_needed(service, facts) && is_claimed(service, facts.capability) {
-            Mode::Batch
+            Mode::Update
         } else {
             Mode::Background
         }

@@ -94,7 +94,7 @@ mod tests {
             let names: Vec<_> = targets.iter().map(|node| &*node.name).collect();
             assert_eq!(names.join(" "), expected, "{secs}");
             assert_eq!(held, until.map(at), "{secs}");
-            last = Targets::of(targets, &[], None);
+            last = Targets::of(targets, &[]);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
-use super::{Revision, SET_OF_ALL, Selection, TargetRules, Targets, encode, exclusion};
+use super::{Revision, Selection, TargetRules, Targets, encode, exclusion};
 use crate::{
     digest::{Digest, Encoder},
     node::NodeView,
@@ -123,7 +123,7 @@ impl TargetPool {
         requests: &Arc<TargetRequests>,
         before: Option<&Self>,
     ) -> Self {
-        let all = Targets::of(nodes, &requests.rules.label_keys, Some(SET_OF_ALL.into()));
+        let all = Targets::of(nodes, &requests.rules.label_keys);
         let before = before.filter(|before| *before.requests == **requests);
         let mut hashes_before = before.into_iter().flat_map(Self::hashed).peekable();
         let hashes = all.nodes.iter().map(|node| {
@@ -230,7 +230,7 @@ impl TargetPool {
 
     /// The targets of a Service with this selection.
     pub fn select(&self, selection: &Selection<'_>) -> Arc<Targets> {
-        let Some((text, selector)) = &selection.selector else {
+        let Some((_, selector)) = &selection.selector else {
             return Arc::clone(&self.all);
         };
         let selected: Vec<_> = self.selected(selector).collect();
@@ -240,7 +240,7 @@ impl TargetPool {
                 .into_iter()
                 .map(|(node, _)| Arc::clone(node))
                 .collect(),
-            set: Some(set_of(text).into()),
+            whole: Some(Arc::clone(&self.all)),
         })
     }
 
@@ -265,13 +265,6 @@ impl TargetPool {
             }
         })
     }
-}
-
-/// Name of the node set of Services with this selector.
-fn set_of(selector: &str) -> String {
-    let mut encoder = Encoder::new("outrigger node set 1");
-    encoder.text(selector);
-    format!("{SET_OF_ALL}-{}", encoder.finish())
 }
 
 /// Counters of a test, in its thread.

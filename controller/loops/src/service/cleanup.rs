@@ -42,7 +42,7 @@ impl Cleanup {
         slot: Slot,
         events: &[EventContent],
     ) -> Outcome {
-        let is_current = self.term.is_current(&service, inputs);
+        let is_current = self.term.is_current(&service, inputs, None);
         let provider = self.term.provider.only_while(is_current);
         let result = self
             .call_delete(&provider, slot, key, &service, events)

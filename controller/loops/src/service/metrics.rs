@@ -97,7 +97,7 @@ impl ServiceMetrics {
             .inc();
     }
 
-    /// A load balancer was to get new targets, alone or in a batch that took so long (M-3, M-4,
+    /// A load balancer was to get new targets, in a call that took so long (M-3, M-4,
     /// M-6).
     pub fn updated(&self, took: Duration, result: Result<Disposition, ErrorClass>) {
         self.updates.inc();

@@ -11,13 +11,9 @@ use outrigger_core::{
     },
     targets::Revision,
 };
-use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-mod update;
-
-use self::update::UpdateSize;
 use super::{
     cleanup::Cleanup,
     rollout::{Rollout, UpdateInFlight},
@@ -25,7 +21,7 @@ use super::{
     term::{DecisionInputs, ServiceTerm},
     write::{WRITING_STATUS, Writes, call_result},
 };
-use outrigger_provider_client::{EnsureInput, Slot};
+use outrigger_provider_client::{self as provider_client, EnsureInput, Slot};
 use outrigger_runtime::{
     clock::until,
     queue::{Outcome, Priority},
@@ -41,7 +37,6 @@ pub(super) struct Reconciler {
     pub(super) writes: Arc<Writes>,
     pub(super) rollout: Arc<Rollout>,
     pub(super) cleanup: Cleanup,
-    pub(super) update_size: Mutex<UpdateSize>,
 }
 
 impl Reconciler {
@@ -94,15 +89,25 @@ impl Reconciler {
             let step = self.term.next(key, &service, &inputs);
             let lane = match step.mode() {
                 Mode::Alone => priority.call(),
-                Mode::Batch => Priority::Batch,
+                Mode::Update => Priority::Update,
                 Mode::Background if self.term.states.has_turn(key) => Priority::BulkCall,
                 Mode::Background => Priority::Background,
             };
             let is_its_turn = priority == lane || priority == Priority::Background;
+            if step.mode() == Mode::Update
+                && priority == Priority::Update
+                && let Some(slot) = slot.take()
+            {
+                let then = match step {
+                    Step::Update => Outcome::Done,
+                    _ => Outcome::RunAgain(Priority::Background),
+                };
+                return self.update(key, &service, &inputs, slot, then).await;
+            }
             let (patch, held_events) = match step {
                 Step::Idle => return Outcome::Done,
                 Step::At(time) => return Outcome::RetryAfter(until(time, self.term.now())),
-                Step::Update => return Outcome::RunAgain(Priority::Batch),
+                Step::Update => return Outcome::RunAgain(Priority::Update),
                 Step::Ensure(mut ensure) => {
                     if let Some(left) = self.waits_for_predecessor(key) {
                         return Outcome::RetryAfter(left);
@@ -204,7 +209,8 @@ impl Reconciler {
             targets = targets.nodes().len(),
             "ensuring the load balancer"
         );
-        let is_current = self.term.is_current(planned, inputs);
+        let revision = Some(targets.revision().clone());
+        let is_current = self.term.is_current(planned, inputs, revision);
         let provider = self.term.provider.only_while(is_current);
         let input = EnsureInput {
             service: Arc::clone(&service),
@@ -236,6 +242,51 @@ impl Reconciler {
         ended.unwrap_or(Outcome::Done)
     }
 
+    /// Gives the load balancer the current targets, and nothing else. `then` is the outcome of its success.
+    async fn update(
+        &self,
+        key: &ServiceKey,
+        service: &Arc<ServiceView>,
+        inputs: &DecisionInputs,
+        slot: Slot,
+        then: Outcome,
+    ) -> Outcome {
+        let Some(_in_flight) = self.begin_update(inputs.pool.revision()).await else {
+            return Outcome::Retry;
+        };
+        let began = Instant::now();
+        let targets = inputs.pool.targets_of(service);
+        let revision = targets.revision().clone();
+        let is_current = self
+            .term
+            .is_current(service, inputs, Some(revision.clone()));
+        let provider = self.term.provider.only_while(is_current);
+        let input = EnsureInput {
+            service: Arc::clone(service),
+            targets: Arc::clone(&targets),
+        };
+        let called = provider.load_balancers().update(&slot, input).await;
+        drop(slot);
+        if matches!(called, Err(provider_client::Error::Outdated { .. })) {
+            return Outcome::RunAgain(Priority::Update);
+        }
+        let Some(result) = self.writes.record_call(key, "update", called) else {
+            return Outcome::Retry;
+        };
+        self.term
+            .metrics
+            .updated(began.elapsed(), call_result(&result));
+        let call = BalancerCall::Update(Cow::Borrowed(&targets));
+        let ended = self.writes.apply(key, inputs, &call, &result).await;
+        self.requeue_if_outdated(service, &revision, inputs.publications);
+        match ended {
+            Some(Outcome::Done) => then,
+            // The store's deletion event ends the queue entry.
+            None => Outcome::Done,
+            Some(outcome) => outcome,
+        }
+    }
+
     /// Requeues a Service if other targets than `sent` were published during its call, after the publication
     /// of number `publications`: it may have had no load balancer at that time.
     fn requeue_if_outdated(&self, service: &ServiceView, sent: &Revision, publications: u64) {
@@ -243,7 +294,7 @@ impl Reconciler {
         if targets.publications() != publications && targets.current().revision_of(service) != *sent
         {
             let key = ServiceKey::of(service);
-            self.term.queue.add(key, Priority::Batch);
+            self.term.queue.add(key, Priority::Update);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Rollout of targets: the nodes that load balancers send to, and their way to all load balancers.
 //!
 //! ```text
-//!  node changed ─┬► Debounce ─► refresh ─► publish ─► (one batch: update) ─► all have them?
-//!                └──────► Ensure ─► refresh                                       │
-//!                                                                                 │
-//!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the call ────────┴── recorded
+//!  node changed ─┬► Debounce ─► refresh ─► publish ─► (a call each: update) ─► all have them?
+//!                └──────► Ensure ─► refresh                                         │
+//!                                                                                   │
+//!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the first call ────┴── recorded
 //! ```
 //!
 //! A refresh reads the nodes from the store through [`EmptyTargets`] and makes them the current targets.
@@ -229,26 +229,20 @@ impl Rollout {
         self.term.targets.applied.progressed();
     }
 
-    /// Queues the Services whose load balancers do not have the current targets, as one batch. Queues none while
+    /// Queues the Services whose load balancers do not have the current targets. Queues none while
     /// there is no session: the next one calls this again.
     ///
     /// By a Lease of before the first selector, those without one may have them. That is remembered now: it is cleared before
     /// the first call.
     pub(super) fn queue_without_targets(&self) {
         if let Some(inputs) = self.term.inputs() {
-            let mut keys = self
+            let keys = self
                 .term
                 .among_services(&inputs, |progress, service, facts| {
                     progress.targets_change(service, facts);
                     progress.targets.are_needed(service, facts)
                 });
-            // One call is about Services with the same targets.
-            keys.sort_by_cached_key(|key| {
-                let service = self.term.live(key)?;
-                let (text, _) = service.selection().ok()?.selector?;
-                Some(Box::<str>::from(text))
-            });
-            self.term.queue.add_all(keys, Priority::Batch);
+            self.term.queue.add_all(keys, Priority::Update);
         }
     }
 

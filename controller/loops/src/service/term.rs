@@ -1,6 +1,9 @@
 //! The Services of one lease term with the inputs of decisions about them: declarations, targets, state.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -201,19 +204,28 @@ impl ServiceTerm {
     }
 
     /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held
-    /// or deleted since it was read. Such a change has queued it again.
+    /// or deleted since it was read. Such a change has queued it again. A call that is made once more, as after
+    /// NODE_SET_UNKNOWN, has to carry the `targets` of that moment too.
     pub(super) fn is_current(
-        &self,
+        self: &Arc<Self>,
         service: &Arc<ServiceView>,
         inputs: &DecisionInputs,
-    ) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let (services, planned) = (Arc::clone(&self.services), Arc::clone(service));
+        targets: Option<Revision>,
+    ) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (term, planned) = (Arc::clone(self), Arc::clone(service));
         let capability = Arc::clone(&inputs.capability);
+        let is_repeated = AtomicBool::new(false);
         move || {
-            services.get(&planned.key).is_some_and(|now| {
+            let targets = targets
+                .as_ref()
+                .filter(|_| is_repeated.swap(true, Ordering::Relaxed));
+            term.services.get(&planned.key).is_some_and(|now| {
                 now.uid == planned.uid
                     && (Arc::ptr_eq(&now, &planned) || !needs_sync(&planned, &now, &capability))
                     && (now.has_finalizer() || !planned.has_finalizer())
+                    && targets.is_none_or(|targets| {
+                        term.targets.current().revision_of(&planned) == *targets
+                    })
             })
         }
     }

@@ -1,12 +1,10 @@
 mod answers;
 mod applied;
 mod background;
-mod batches;
 mod days;
 mod ends;
 mod handshakes;
 mod led_by_another;
-mod pace;
 mod released;
 mod rig;
 mod rollout;
@@ -15,6 +13,7 @@ mod states;
 mod turns;
 mod undone;
 mod unserved;
+mod updates;
 mod waited;
 mod waits;
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use outrigger_provider_sdk::{
-    Answer, Context, Deleted, Ensured, Error, Ingress, LoadBalancer, LoadBalancers,
-    LoadBalancersCapability, Observed, Provider, ProviderInfo, Service, Targets, Updated,
+    Answer, Context, Deleted, Ensured, Error, Ingress, LoadBalancer, LoadBalancers, Observed,
+    Provider, ProviderInfo, Service, Targets, Updated,
 };
 use parking_lot::Mutex;
 
@@ -41,10 +41,6 @@ impl Provider for Counting {
 }
 
 impl LoadBalancers for Counting {
-    fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability::default().with_max_services_per_update(200)
-    }
-
     async fn get_load_balancer(
         &self,
         _: &Context,

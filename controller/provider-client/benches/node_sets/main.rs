@@ -21,13 +21,13 @@ mod meter;
 
 use std::{env, path::Path, sync::Arc};
 
-use futures::{FutureExt, StreamExt, future::join_all, stream};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use outrigger_core::{
     effects::GrantedPrefixes, node::NodeView, service::ServiceView, targets::Targets,
 };
 use outrigger_provider_client::{
-    Cluster, EnsureInput, Options, Provider, ProviderMetrics, ProviderSocket, TargetsUpdate,
+    Cluster, EnsureInput, Options, Provider, ProviderMetrics, ProviderSocket,
 };
 use outrigger_provider_sdk::Server;
 use outrigger_testbed::{nodes::Machine, services};
@@ -144,44 +144,35 @@ impl Rig {
     }
 
     async fn ensure(&self, services: &[Arc<ServiceView>], targets: &Arc<Targets>) -> Reading {
+        self.call(services, targets, false).await
+    }
+
+    async fn update(&self, services: &[Arc<ServiceView>], targets: &Arc<Targets>) -> Reading {
+        self.call(services, targets, true).await
+    }
+
+    async fn call(
+        &self,
+        services: &[Arc<ServiceView>],
+        targets: &Arc<Targets>,
+        is_update: bool,
+    ) -> Reading {
+        let balancers = self.provider.load_balancers();
         self.measure(services.len(), targets, async {
             stream::iter(services)
                 .for_each_concurrent(WORKERS, async |service| {
-                    let slot = self.provider.load_balancers().slot(false).await;
+                    let slot = balancers.slot(false).await;
                     let input = EnsureInput {
                         service: Arc::clone(service),
                         targets: Arc::clone(targets),
                     };
-                    let ensured = self.provider.load_balancers().ensure(&slot, input);
-                    ensured.await.unwrap();
+                    if is_update {
+                        balancers.update(&slot, input).await.unwrap();
+                    } else {
+                        balancers.ensure(&slot, input).await.unwrap();
+                    }
                 })
                 .await;
-        })
-        .await
-    }
-
-    async fn update(&self, services: &[Arc<ServiceView>], targets: &Arc<Targets>) -> Reading {
-        let updates = services.iter();
-        let updates = updates.map(|service| TargetsUpdate::new(Arc::clone(service), || true));
-        let (mut updates, answered): (Vec<_>, Vec<_>) = updates.unzip();
-        self.measure(services.len(), targets, async {
-            let calls = async {
-                while !updates.is_empty() {
-                    let slot = self.provider.load_balancers().slot(false).await;
-                    let most = slot.services_per_update().min(updates.len());
-                    let later = updates.split_off(most);
-                    let call = self
-                        .provider
-                        .load_balancers()
-                        .update(slot, updates, targets);
-                    (updates, _) = call.boxed_local().await;
-                    updates.extend(later);
-                }
-            };
-            let (results, ()) = tokio::join!(join_all(answered), calls);
-            for result in results {
-                result.unwrap().result.unwrap();
-            }
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! An object that waits for its call, its callers, and their wait.
+//! A lookup that waits for its call, its callers, and their wait.
 
 use std::{
     sync::{
@@ -13,37 +13,37 @@ use tokio::{
     time::Instant,
 };
 
-use super::{BatchAnswer, BatchObject, Error};
-use crate::preconditions::Preconditions;
+use super::{Error, NodeLookup, RPC};
+use crate::{lookup::LookupAnswer, preconditions::Preconditions};
 use outrigger_runtime::fence::Fence;
 
-/// An object, and all callers that it answers to.
-pub(crate) struct Asked<B: BatchObject> {
-    pub(crate) object: B,
-    pub(crate) preconditions: Preconditions,
+/// A lookup, and all callers that it answers to.
+pub(crate) struct Asked {
+    pub(super) lookup: NodeLookup,
+    pub(super) preconditions: Preconditions,
     pub(super) since: Instant,
-    callers: Vec<Caller<BatchAnswer<B::Found>>>,
+    callers: Vec<Caller>,
 }
 
-struct Caller<A> {
-    answer: oneshot::Sender<A>,
-    /// True once the request with its object was sent or is about to be: a stop no longer withdraws it.
+struct Caller {
+    answer: oneshot::Sender<LookupAnswer>,
+    /// True once the request with its Node was sent or is about to be: a stop no longer withdraws it.
     is_sent: Arc<AtomicBool>,
 }
 
-impl<B: BatchObject> Asked<B> {
-    /// The object with one caller, and where its answer comes.
-    pub(crate) fn new(
-        object: B,
+impl Asked {
+    /// The lookup with one caller, and where its answer comes.
+    fn new(
+        lookup: NodeLookup,
         preconditions: Preconditions,
-    ) -> (Self, oneshot::Receiver<BatchAnswer<B::Found>>) {
+    ) -> (Self, oneshot::Receiver<LookupAnswer>) {
         let (answer, answered) = oneshot::channel();
         let caller = Caller {
             answer,
             is_sent: Arc::default(),
         };
         let item = Self {
-            object,
+            lookup,
             preconditions,
             since: Instant::now(),
             callers: vec![caller],
@@ -68,13 +68,12 @@ impl<B: BatchObject> Asked<B> {
     }
 
     /// Checks the preconditions right before its request is sent. If they fail, its callers receive the error.
-    pub(crate) fn begin(mut self) -> Option<Self> {
+    pub(super) fn begin(mut self) -> Option<Self> {
         if self.is_abandoned() {
             return None;
         }
         if !self.preconditions.is_wanted() {
-            let rpc = self.object.method().name;
-            self.fail(Error::Outdated { rpc });
+            self.fail(Error::Outdated { rpc: RPC });
             return None;
         }
         self.mark_sent(true);
@@ -90,13 +89,13 @@ impl<B: BatchObject> Asked<B> {
 
     /// The answer to `other` is for its callers too.
     pub(super) fn share(&mut self, other: Self) {
-        self.object = other.object;
+        self.lookup = other.lookup;
         self.preconditions = other.preconditions;
         self.callers.extend(other.callers);
     }
 
     /// Answers all callers that still wait.
-    pub(crate) fn answer(self, answer: &BatchAnswer<B::Found>) {
+    pub(super) fn answer(self, answer: &LookupAnswer) {
         for caller in self.callers {
             let _ = caller.answer.send(answer.clone());
         }
@@ -108,21 +107,20 @@ impl<B: BatchObject> Asked<B> {
     }
 
     /// Ends its wait without an answer.
-    pub(crate) fn fail(self, error: Error) {
+    pub(super) fn fail(self, error: Error) {
         self.answer(&Err(error).into());
     }
 }
 
-/// Hands the object to its batcher, and waits for its answer.
+/// Hands the lookup to the batcher, and waits for its answer.
 ///
-/// The stop withdraws the object, and so does dropping the future, unless its request was sent.
-pub(crate) async fn ask<B: BatchObject>(
-    objects: &mpsc::UnboundedSender<Asked<B>>,
-    object: B,
+/// The stop withdraws the lookup, and so does dropping the future, unless its request was sent.
+pub(crate) async fn ask(
+    lookups: &mpsc::UnboundedSender<Asked>,
+    lookup: NodeLookup,
     preconditions: Preconditions,
-) -> BatchAnswer<B::Found> {
-    let rpc = object.method().name;
-    let (item, answered) = Asked::new(object, preconditions.clone());
+) -> LookupAnswer {
+    let (item, answered) = Asked::new(lookup, preconditions.clone());
     let is_sent: Vec<_> = item
         .callers
         .iter()
@@ -130,12 +128,12 @@ pub(crate) async fn ask<B: BatchObject>(
         .collect();
     let is_sent = || is_sent.iter().all(|sent| sent.load(Ordering::Acquire));
     // A batcher that has ended drops it.
-    let _ = objects.send(item);
+    let _ = lookups.send(item);
     let answered = async {
         answered.await.unwrap_or_else(|_dropped| {
             // The request may have reached the provider.
             let error = if is_sent() {
-                Error::Cancelled { rpc }
+                Error::Cancelled { rpc: RPC }
             } else {
                 Error::Unavailable {
                     reason: "the controller is ending".into(),
@@ -152,7 +150,7 @@ pub(crate) async fn ask<B: BatchObject>(
             if is_sent() {
                 answered.await
             } else {
-                Err(Error::Fenced { rpc }).into()
+                Err(Error::Fenced { rpc: RPC }).into()
             }
         }
     }

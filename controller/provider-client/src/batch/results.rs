@@ -1,16 +1,17 @@
-//! Checks of the results of a call about several objects.
+//! Checks of the results of a call about several Nodes.
 
 use std::{collections::HashMap, time::Duration};
 
-use outrigger_api::{ItemResult, Method};
+use outrigger_api::v1::{InstanceResult, instance_result::Outcome};
 use outrigger_core::effects::RawEffects;
 
-use crate::{Error, wire};
+use super::RPC;
+use crate::{Error, lookup::METHOD, wire};
 
-/// The provider's answer about one object.
+/// The provider's answer about one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchAnswer<T> {
-    /// The object as asked for, or why it is not known.
+    /// The answer, or why there is none.
     pub result: Result<T, Error>,
     /// Effects that the provider wants written whatever the result is, unchecked.
     pub effects: RawEffects,
@@ -27,33 +28,30 @@ impl<T> From<Result<T, Error>> for BatchAnswer<T> {
 }
 
 /// One answer for each of `keys`, in that order: the outcome, unless it is an error. A missing or doubled result is
-/// an error of its object. Also returns the number of results about other objects.
-pub(crate) fn one_each<R: ItemResult>(
-    method: &'static Method,
-    kind: &str,
+/// an error of its Node. Also returns the number of results about others.
+pub(crate) fn one_each(
     keys: &[String],
-    results: Vec<R>,
+    results: Vec<InstanceResult>,
     took: Duration,
-) -> (Vec<BatchAnswer<R::Outcome>>, usize) {
-    let malformed = |what: String| Err(Error::malformed(method.name, &what));
+) -> (Vec<BatchAnswer<Outcome>>, usize) {
+    let malformed = |what: &str| Err(Error::malformed(RPC, what));
     let places: HashMap<&str, usize> = keys.iter().map(|key| &**key).zip(0..).collect();
-    let mut answers: Vec<Option<BatchAnswer<R::Outcome>>> = keys.iter().map(|_| None).collect();
+    let mut answers: Vec<Option<BatchAnswer<Outcome>>> = keys.iter().map(|_| None).collect();
     let mut strays = 0;
     let mut has_unnamed = false;
-    for mut result in results {
-        let place = places.get(result.key());
+    for result in results {
+        let place = places.get(&*result.key);
         let Some(answer) = place.and_then(|at| answers.get_mut(*at)) else {
             strays += 1;
-            has_unnamed |= result.key().is_empty();
+            has_unnamed |= result.key.is_empty();
             continue;
         };
         if answer.is_some() {
-            *answer = Some(malformed(format!("two results for one {kind}")).into());
+            *answer = Some(malformed("two results for one node").into());
             continue;
         }
-        let effects = result.effects_mut().and_then(Option::take);
-        let mut read = BatchAnswer::from(read_outcome(method, &mut result, took));
-        if let Some(effects) = effects {
+        let mut read = BatchAnswer::from(read_outcome(result.outcome, took));
+        if let Some(effects) = result.effects {
             read.effects = wire::effects(effects);
         }
         *answer = Some(read);
@@ -63,7 +61,7 @@ pub(crate) fn one_each<R: ItemResult>(
     } else {
         ""
     };
-    let missing = || malformed(format!("no result for the {kind}{but}")).into();
+    let missing = || malformed(&format!("no result for the node{but}")).into();
     let answers = answers
         .into_iter()
         .map(|answer| answer.unwrap_or_else(missing));
@@ -71,23 +69,20 @@ pub(crate) fn one_each<R: ItemResult>(
 }
 
 /// The outcome of a result in an answer to a call that took so long, unless it is an error.
-pub(crate) fn read_outcome<R: ItemResult>(
-    method: &'static Method,
-    result: &mut R,
-    took: Duration,
-) -> Result<R::Outcome, Error> {
-    let rpc = method.name;
-    if let Some(status) = result.error() {
-        let error = Error::from_item(rpc, status);
-        let error = error.unwrap_or_else(|| Error::malformed(rpc, "an error with code OK"));
-        return Err(error.after(took, rpc, method.deadline));
+fn read_outcome(outcome: Option<Outcome>, took: Duration) -> Result<Outcome, Error> {
+    match outcome {
+        Some(Outcome::Error(status)) => {
+            let error = Error::from_item(RPC, &status);
+            let error = error.unwrap_or_else(|| Error::malformed(RPC, "an error with code OK"));
+            Err(error.after(took, RPC, METHOD.deadline))
+        }
+        Some(outcome) => Ok(outcome),
+        None => Err(Error::malformed(RPC, "a result without an outcome")),
     }
-    let outcome = result.outcome_mut().take();
-    outcome.ok_or_else(|| Error::malformed(rpc, "a result without an outcome"))
 }
 
-/// The error of an object that holds for the whole class of calls, if there is one: see
-/// [`Error::speaks_for_all`]. `errors` has one entry for each object; none: it has its answer.
+/// The error of a Node that holds for the whole class of calls, if there is one: see
+/// [`Error::speaks_for_all`]. `errors` has one entry for each Node; none: it has its answer.
 pub(crate) fn speaks_for_all<'a>(
     errors: impl Iterator<Item = Option<&'a Error>> + Clone,
 ) -> Option<&'a Error> {

@@ -2,47 +2,48 @@
 
 use std::{future::poll_fn, mem, sync::Arc, task::Poll};
 
-use outrigger_api::BatchRequest;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    AnsweredCall, Asked, BatchAnswer, BatchObject, CallOf, Error, GatheredObject, Permit, Session,
-    Shared, one_each, results::speaks_for_all,
+    Asked, BatchAnswer, Error, Permit, RPC, Session, Shared,
+    results::{one_each, speaks_for_all},
 };
+use crate::lookup::{LookupAnswer, refuse_shared_ids};
 
-/// A part of a batch after its call: the objects that it was about, and their answers.
-type Part<B> = (
-    Vec<Asked<B>>,
-    Result<Vec<BatchAnswer<<B as BatchObject>::Found>>, Error>,
-);
+/// How often a batch is split whose call fails because of its request: often enough to find one Node among 250, and
+/// no storm if every call fails.
+const SPLITS: usize = 8;
 
-/// Sends a batch, and each caller its answer. Where a batch may be split, a call that fails because of its request is
-/// repeated by halves, so that one object does not fail the others. Returns the objects that are to be asked about
-/// again, since they were not answered until the deadline.
-pub(super) async fn send_batch<B: GatheredObject>(
+/// A part of a batch after its call: the Nodes that it was about, and their answers.
+type Part = (Vec<Asked>, Result<Vec<LookupAnswer>, Error>);
+
+/// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so that
+/// one Node does not fail the others. Returns the Nodes that are to be asked about again, since they were not answered
+/// until the deadline.
+pub(super) async fn send_batch(
     shared: Arc<Shared>,
     admitted: (Permit, Arc<Session>),
-    items: Vec<Asked<B>>,
-) -> Vec<(Asked<B>, Error)> {
+    items: Vec<Asked>,
+) -> Vec<(Asked, Error)> {
     let mut unanswered = Vec::new();
     let Some(first) = items.first() else {
         return unanswered;
     };
-    // All are of one group and one lease term.
-    let (group, rpc) = (first.object.group(), first.object.method().name);
+    // All are of one purpose and one lease term.
+    let purpose = first.lookup.purpose;
     let preconditions = first.preconditions.without_check();
     let mut admitted = Some(admitted);
-    let mut splits = B::SPLITS;
-    // True while the call was about several objects and all of them met the same error.
-    let mut is_common = items.len() > 1 && splits > 0;
+    let mut splits = SPLITS;
+    // True while the call was about several Nodes and all of them met the same error.
+    let mut is_common = items.len() > 1;
     let mut parts = vec![items];
     while let Some(items) = parts.pop() {
         let admitted = if let Some(admitted) = admitted.take() {
             Ok(Ok(admitted))
         } else {
-            let admitted = shared.admit(B::urgency(group));
-            preconditions.wait(rpc, admitted).await
+            let admitted = shared.admit(purpose.into());
+            preconditions.wait(RPC, admitted).await
         };
         let (mut items, answers) = match admitted {
             Ok(Ok(admitted)) => {
@@ -51,18 +52,17 @@ pub(super) async fn send_batch<B: GatheredObject>(
             }
             Ok(Err(error)) | Err(error) => (items, Err(error)),
         };
-        let is_repeated = |error: &Error| B::IS_REPEATED && error.is_no_answer();
         match answers {
             Ok(answers) => {
                 is_common = false;
                 for (item, answer) in items.into_iter().zip(answers) {
                     match answer.result {
-                        Err(error) if is_repeated(&error) => unanswered.push((item, error)),
+                        Err(error) if error.is_no_answer() => unanswered.push((item, error)),
                         _ => item.answer(&answer),
                     }
                 }
             }
-            Err(error) if is_repeated(&error) => {
+            Err(error) if error.is_no_answer() => {
                 unanswered.extend(items.into_iter().map(|item| (item, error.clone())));
             }
             Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
@@ -80,19 +80,18 @@ pub(super) async fn send_batch<B: GatheredObject>(
     unanswered
 }
 
-/// Makes one call. `common`: one that fails as a whole has the error of all calls about these objects.
-async fn call_batch<B: GatheredObject>(
+/// Makes one call. `common`: one that fails as a whole has the error of all calls about these Nodes.
+async fn call_batch(
     shared: &Shared,
     (permit, session): (Permit, Arc<Session>),
-    items: Vec<Asked<B>>,
+    items: Vec<Asked>,
     common: bool,
-) -> Part<B> {
+) -> Part {
     let Some(first) = items.first() else {
         return (items, Ok(Vec::new()));
     };
-    let (group, method) = (first.object.group(), first.object.method());
-    let of_all = first.preconditions.clone();
-    B::count(group, &shared.metrics, items.len());
+    let (purpose, of_all) = (first.lookup.purpose, first.preconditions.clone());
+    shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
     let open = Arc::new(Mutex::new(items));
     let open_items = Arc::clone(&open);
@@ -103,21 +102,14 @@ async fn call_batch<B: GatheredObject>(
         !open.is_empty()
     });
     let keys = Mutex::new(Vec::new());
-    let messages = |session: &Session| {
+    let request = |session: &Session| {
         let open = open.lock();
-        let items = open.iter().zip(0..);
-        let items = items.map(|(item, place)| item.object.message(session, place));
+        let items = open.iter().map(|item| item.lookup.message(session));
         let items: Vec<_> = items.collect();
-        let key = |item| B::Request::key(item).to_owned();
-        *keys.lock() = items.iter().map(key).collect();
-        items
+        *keys.lock() = items.iter().map(|item| item.name.clone()).collect();
+        purpose.request(items)
     };
-    let call = CallOf {
-        shared,
-        permit: &permit,
-        preconditions: &preconditions,
-        session: &session,
-    };
+    let call = shared.call(&permit, &preconditions, &session, request);
     let is_abandoned = poll_fn(|cx| {
         let mut open = open.lock();
         if open
@@ -131,12 +123,12 @@ async fn call_batch<B: GatheredObject>(
     });
     let ended = tokio::select! {
         biased;
-        ended = B::call(group, call, messages) => ended,
-        () = is_abandoned, if !method.changes_cloud => return (Vec::new(), Ok(Vec::new())),
+        ended = call => ended,
+        () = is_abandoned => return (Vec::new(), Ok(Vec::new())),
     };
     let items = mem::take(&mut *open.lock());
     let results = match ended {
-        Ok(results) => results,
+        Ok(response) => response.results,
         Err(error) => {
             if common && error.is_opaque() {
                 permit.all_failed(&error);
@@ -144,27 +136,21 @@ async fn call_batch<B: GatheredObject>(
             return (items, Err(error));
         }
     };
-    // The session of the answer may be newer, but only by what a process behind one name changes.
-    let call = AnsweredCall {
-        shared,
-        session: &session,
-        took: began.elapsed(),
-    };
-    let (outcomes, strays) = one_each(method, B::KIND, &keys.into_inner(), results, call.took);
+    let took = began.elapsed();
+    let (outcomes, strays) = one_each(&keys.into_inner(), results, took);
     shared.metrics.strays(strays);
+    // The session of the answer may be newer, but only by what a process behind one name changes.
     let answers = items.iter().zip(outcomes).map(|(item, outcome)| {
-        let read = |outcome| item.object.read(outcome, &call);
+        let read = |outcome| item.lookup.read(outcome, shared, &session, took);
         BatchAnswer {
             result: outcome.result.and_then(read),
             effects: outcome.effects,
         }
     });
     let mut answers: Vec<_> = answers.collect();
-    B::compare(&mut answers);
-    // A call whose result is unknown may have changed its object.
-    let is_known = |error: &&Error| !(method.changes_cloud && error.leaves_result_unknown());
+    refuse_shared_ids(&mut answers);
     let errors = answers.iter();
-    let errors = errors.map(|answer| answer.result.as_ref().err().filter(is_known));
+    let errors = errors.map(|answer| answer.result.as_ref().err());
     if let Some(error) = speaks_for_all(errors) {
         permit.failed(error);
     }

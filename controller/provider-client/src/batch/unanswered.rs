@@ -1,4 +1,4 @@
-//! Objects that a call left without an answer until its deadline.
+//! Nodes that a call left without an answer until its deadline.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,58 +12,59 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{Asked, Error, GatheredObject, Permit, Session, Shared, Urgency, send::send_batch};
+use super::{Asked, Error, Permit, Session, Shared, Urgency, send::send_batch};
+use crate::lookup::METHOD;
 use outrigger_runtime::telemetry::Repeats;
 
-/// Calls about one such object at once: half of the calls that a class has in flight by default.
+/// Calls about one such Node at once: half of the calls that a class has in flight by default.
 const PLACES: usize = 2;
-/// An object that was not answered in a call of its own is asked alone for so long, unless one is answered before:
+/// A Node that was not answered in a call of its own is asked alone for so long, unless one is answered before:
 /// longer than the longest back-off of a key.
 const REMEMBERED: Duration = Duration::from_mins(20);
-/// An object that waits longer for a call of its own fails: its caller has to know, and asks again.
+/// A Node that waits longer for a call of its own fails: its caller has to know, and asks again.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
 
-/// The objects of one call.
-pub(super) struct BatchCall<B: GatheredObject> {
-    items: Vec<Asked<B>>,
-    /// The place that an object takes that is asked about alone.
+/// The Nodes of one call.
+pub(super) struct BatchCall {
+    items: Vec<Asked>,
+    /// The place that a Node takes that is asked about alone.
     place: Option<OwnedSemaphorePermit>,
 }
 
 /// How a call ended.
-pub(super) struct EndedBatch<B: GatheredObject> {
+pub(super) struct EndedBatch {
     size: usize,
     first: Option<Arc<str>>,
     is_quick: bool,
-    unanswered: Vec<(Asked<B>, Error)>,
+    unanswered: Vec<(Asked, Error)>,
     /// Held until the end of the call is known to [`Unanswered`].
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Objects that a call left without an answer until its deadline. Each is asked about again in a call of its own, so
-/// that an object that hangs delays the others by one deadline only. An object that hangs alone too shares no call
+/// Nodes that a call left without an answer until its deadline. Each is asked about again in a call of its own, so
+/// that a Node that hangs delays the others by one deadline only. A Node that hangs alone too shares no call
 /// with others until it was answered.
 ///
 /// Batches are made smaller after such a call, and larger again after full ones that were quick.
-pub(super) struct Unanswered<B: GatheredObject> {
-    waiting: VecDeque<Repeated<B>>,
-    /// When an object was last not answered alone, and how, by its name.
+pub(super) struct Unanswered {
+    waiting: VecDeque<Repeated>,
+    /// When a Node was last not answered alone, and how, by its name.
     hung: HashMap<Arc<str>, (Instant, Error)>,
     places: Arc<Semaphore>,
     most: usize,
     repeats: Repeats,
 }
 
-struct Repeated<B: GatheredObject> {
-    item: Asked<B>,
+struct Repeated {
+    item: Asked,
     since: Instant,
     /// Why it was not answered before.
     error: Error,
 }
 
-impl<B: GatheredObject> BatchCall<B> {
-    /// A call about objects that may be together.
-    pub(super) const fn together(items: Vec<Asked<B>>) -> Self {
+impl BatchCall {
+    /// A call about Nodes that may be together.
+    pub(super) const fn together(items: Vec<Asked>) -> Self {
         Self { items, place: None }
     }
 
@@ -72,23 +73,22 @@ impl<B: GatheredObject> BatchCall<B> {
         self,
         shared: Arc<Shared>,
         admitted: (Permit, Arc<Session>),
-    ) -> EndedBatch<B> {
+    ) -> EndedBatch {
         let first = self.items.first();
-        let deadline = first.map(|first| first.object.method().deadline);
-        let first = first.map(|first| Arc::clone(first.object.name()));
+        let first = first.map(|first| Arc::clone(first.lookup.name()));
         let (size, began) = (self.items.len(), Instant::now());
         let unanswered = send_batch(shared, admitted, self.items).await;
         EndedBatch {
             size,
             first,
-            is_quick: began.elapsed() < deadline.unwrap_or_default() / 4,
+            is_quick: began.elapsed() < METHOD.deadline / 4,
             unanswered,
             _place: self.place,
         }
     }
 }
 
-impl<B: GatheredObject> Default for Unanswered<B> {
+impl Default for Unanswered {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -100,15 +100,15 @@ impl<B: GatheredObject> Default for Unanswered<B> {
     }
 }
 
-impl<B: GatheredObject> Unanswered<B> {
-    /// Objects in a call whose provider accepts `declared` of them.
+impl Unanswered {
+    /// Nodes in a call whose provider accepts `declared` of them.
     pub(super) fn most(&self, declared: usize) -> usize {
         self.most.min(declared)
     }
 
-    /// Returns the object if it may be asked together with others; else it waits here.
-    pub(super) fn admit(&mut self, item: Asked<B>) -> Option<Asked<B>> {
-        let hung = self.hung.get(item.object.name());
+    /// Returns the Node if it may be asked together with others; else it waits here.
+    pub(super) fn admit(&mut self, item: Asked) -> Option<Asked> {
+        let hung = self.hung.get(item.lookup.name());
         let Some((_, error)) = hung.filter(|(since, _)| since.elapsed() <= REMEMBERED) else {
             return Some(item);
         };
@@ -117,7 +117,7 @@ impl<B: GatheredObject> Unanswered<B> {
         None
     }
 
-    fn wait(&mut self, item: Asked<B>, error: Error) {
+    fn wait(&mut self, item: Asked, error: Error) {
         let since = Instant::now();
         self.waiting.push_back(Repeated { item, since, error });
     }
@@ -138,8 +138,8 @@ impl<B: GatheredObject> Unanswered<B> {
         self.next().map(|(_, urgency)| urgency)
     }
 
-    /// Removes the object of the call that goes out next.
-    pub(super) fn take(&mut self) -> Option<BatchCall<B>> {
+    /// Removes the Node of the call that goes out next.
+    pub(super) fn take(&mut self) -> Option<BatchCall> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let (at, _) = self.next()?;
         let waiting = self.waiting.remove(at)?;
@@ -149,26 +149,26 @@ impl<B: GatheredObject> Unanswered<B> {
         })
     }
 
-    /// The most urgent object; of equals the first that has not hung alone yet.
+    /// The most urgent Node; of equals the first that has not hung alone yet.
     fn next(&self) -> Option<(usize, Urgency)> {
-        let order = |item: &Asked<B>| {
+        let order = |item: &Asked| {
             (
-                B::urgency(item.object.group()),
-                self.hung.contains_key(item.object.name()),
+                Urgency::from(item.lookup.purpose),
+                self.hung.contains_key(item.lookup.name()),
             )
         };
         let waiting = self.waiting.iter().enumerate();
         let (at, first) = waiting.min_by_key(|(_, waiting)| order(&waiting.item))?;
-        Some((at, B::urgency(first.item.object.group())))
+        Some((at, first.item.lookup.purpose.into()))
     }
 
-    /// Removes all objects.
-    pub(super) fn take_all(&mut self) -> Vec<Asked<B>> {
+    /// Removes all Nodes.
+    pub(super) fn take_all(&mut self) -> Vec<Asked> {
         self.waiting.drain(..).map(|waiting| waiting.item).collect()
     }
 
     /// Learns from the end of a call.
-    pub(super) fn ended(&mut self, ended: EndedBatch<B>) {
+    pub(super) fn ended(&mut self, ended: EndedBatch) {
         let EndedBatch {
             size,
             first,
@@ -201,13 +201,13 @@ impl<B: GatheredObject> Unanswered<B> {
         }
     }
 
-    /// Notes an object that hangs alone, and says so.
-    fn remember(&mut self, item: &Asked<B>, error: &Error) {
+    /// Notes a Node that hangs alone, and says so.
+    fn remember(&mut self, item: &Asked, error: &Error) {
         let now = Instant::now();
         self.hung.retain(|_, (since, _)| now - *since <= REMEMBERED);
         let hung = (now, error.clone());
-        self.hung.insert(Arc::clone(item.object.name()), hung);
-        let name = &**item.object.name();
+        self.hung.insert(Arc::clone(item.lookup.name()), hung);
+        let name = &**item.lookup.name();
         if let Some(repeated) = self.repeats.due(name) {
             warn!(
                 name, repeated, %error,

@@ -1,4 +1,4 @@
-//! Which objects share a call, and when it goes out.
+//! Which Nodes share a call, and when it goes out.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,30 +8,31 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Asked, Error, GatheredObject, Gathering, Session, Shared, Twin, Urgency, take_batch,
+    Asked, Error, Gathering, NodeLookup, RPC, Session, Shared, Urgency, take_batch,
     unanswered::{BatchCall, EndedBatch, Unanswered},
 };
+use crate::LookupPurpose;
 
-/// Objects in a call before a provider has declared how many it accepts.
+/// Nodes in a call before a provider has declared how many it accepts.
 const BATCH: usize = 100;
 
-/// Objects that have not gone out, oldest first.
-pub(super) struct WaitingObjects<B: GatheredObject> {
-    batches: VecDeque<Batch<B>>,
-    unanswered: Unanswered<B>,
+/// Lookups that have not gone out, oldest first.
+pub(super) struct WaitingLookups {
+    batches: VecDeque<Batch>,
+    unanswered: Unanswered,
 }
 
-/// Objects that share a call.
-struct Batch<B: GatheredObject> {
-    group: B::Group,
-    items: VecDeque<Asked<B>>,
+/// Lookups that share a call.
+struct Batch {
+    purpose: LookupPurpose,
+    items: VecDeque<Asked>,
     /// Places by name.
     places: HashMap<Arc<str>, usize>,
     is_full: bool,
     gathering: Gathering,
 }
 
-impl<B: GatheredObject> Default for WaitingObjects<B> {
+impl Default for WaitingLookups {
     fn default() -> Self {
         Self {
             batches: VecDeque::new(),
@@ -40,16 +41,15 @@ impl<B: GatheredObject> Default for WaitingObjects<B> {
     }
 }
 
-impl<B: GatheredObject> WaitingObjects<B> {
-    /// Adds an object.
-    pub(super) fn join(&mut self, item: Asked<B>, shared: &Shared) {
+impl WaitingLookups {
+    /// Adds a lookup.
+    pub(super) fn join(&mut self, item: Asked, shared: &Shared) {
         let mut most = BATCH;
         if let Some(session) = &*shared.session.borrow() {
-            let Some(declared) = B::most(session) else {
-                let rpc = item.object.method().name;
-                return item.fail(Error::NotOffered { rpc });
+            let Some(declared) = NodeLookup::most(session) else {
+                return item.fail(Error::NotOffered { rpc: RPC });
             };
-            if let Some(answer) = item.object.without_call(session) {
+            if let Some(answer) = item.lookup.without_call(session) {
                 return item.answer(&Ok(answer).into());
             }
             most = declared;
@@ -60,11 +60,11 @@ impl<B: GatheredObject> WaitingObjects<B> {
         let most = self.unanswered.most(most);
         let now = Instant::now();
         let mut batches = self.batches.iter_mut();
-        if let Some(batch) = batches.find(|batch| batch.accepts(&item.object)) {
+        if let Some(batch) = batches.find(|batch| batch.accepts(&item.lookup)) {
             return batch.join(item, now, most);
         }
         let mut batch = Batch {
-            group: item.object.group(),
+            purpose: item.lookup.purpose,
             items: VecDeque::new(),
             places: HashMap::new(),
             is_full: false,
@@ -74,14 +74,14 @@ impl<B: GatheredObject> WaitingObjects<B> {
         self.batches.push_back(batch);
     }
 
-    /// Place of the batch that goes out next, without objects that no caller waits for: of those that are
-    /// due the most urgent, and of these the one with the oldest object.
+    /// Place of the batch that goes out next, without lookups that no caller waits for: of those that are
+    /// due the most urgent, and of these the one with the oldest lookup.
     fn next(&mut self, now: Instant) -> Option<usize> {
         loop {
             let batches = self.batches.iter().enumerate();
             let due = batches.filter(|(_, batch)| batch.due() <= now);
-            let since = |batch: &Batch<B>| batch.items.front().map(|first| first.since);
-            let order = |batch: &Batch<B>| (B::urgency(batch.group), since(batch));
+            let since = |batch: &Batch| batch.items.front().map(|first| first.since);
+            let order = |batch: &Batch| (Urgency::from(batch.purpose), since(batch));
             let (at, _) = due.min_by_key(|(_, batch)| order(batch))?;
             let batch = self.batches.get_mut(at)?;
             batch.drop_abandoned();
@@ -97,7 +97,7 @@ impl<B: GatheredObject> WaitingObjects<B> {
         let alone = self.unanswered.urgency();
         let at = self.next(now);
         let together = at.and_then(|at| self.batches.get(at));
-        let together = together.map(|batch| B::urgency(batch.group));
+        let together = together.map(|batch| batch.purpose.into());
         [alone, together].into_iter().flatten().min()
     }
 
@@ -107,11 +107,10 @@ impl<B: GatheredObject> WaitingObjects<B> {
         due.filter(|due| *due > now).min()
     }
 
-    /// Removes the objects of the call that goes out next; none if no caller waits any more.
-    pub(super) fn take(&mut self, now: Instant, session: &Session) -> Option<BatchCall<B>> {
-        let Some(declared) = B::most(session) else {
-            let not_offered = |rpc| Error::NotOffered { rpc };
-            self.fail_due(now, not_offered);
+    /// Removes the lookups of the call that goes out next; none if no caller waits any more.
+    pub(super) fn take(&mut self, now: Instant, session: &Session) -> Option<BatchCall> {
+        let Some(declared) = NodeLookup::most(session) else {
+            self.fail_due(now, &Error::NotOffered { rpc: RPC });
             return None;
         };
         let most_urgent = self.urgency(now)?;
@@ -121,9 +120,9 @@ impl<B: GatheredObject> WaitingObjects<B> {
         let at = self.next(now)?;
         let mut batch = self.batches.remove(at)?;
         let most = self.unanswered.most(declared);
-        let items = take_batch(&mut batch.items, session, most, 0);
+        let items = take_batch(&mut batch.items, session, most);
         if !batch.items.is_empty() {
-            batch.is_full = B::GOES_WHEN_FULL;
+            batch.is_full = true;
             batch.index();
             // It stays before the others.
             self.batches.push_front(batch);
@@ -131,62 +130,53 @@ impl<B: GatheredObject> WaitingObjects<B> {
         (!items.is_empty()).then(|| BatchCall::together(items))
     }
 
-    /// Fails all objects that are due, each with the error of its method.
-    pub(super) fn fail_due(&mut self, now: Instant, error: impl Fn(&'static str) -> Error) {
+    /// Fails all lookups that are due.
+    pub(super) fn fail_due(&mut self, now: Instant, error: &Error) {
         let mut failed = self.unanswered.take_all();
         while let Some(batch) = self.next(now).and_then(|at| self.batches.remove(at)) {
             failed.extend(batch.items);
         }
         for item in failed {
-            let rpc = item.object.method().name;
-            item.fail(error(rpc));
+            item.fail(error.clone());
         }
     }
 
     /// A call has ended.
-    pub(super) fn ended(&mut self, ended: EndedBatch<B>) {
+    pub(super) fn ended(&mut self, ended: EndedBatch) {
         self.unanswered.ended(ended);
     }
 }
 
-impl<B: GatheredObject> Batch<B> {
-    fn twin(&self, object: &B) -> Twin {
-        let place = self.places.get(object.name());
-        let other = place.and_then(|at| self.items.get(*at));
-        other.map_or(Twin::Joins, |other| object.twin(&other.object))
-    }
-
-    fn accepts(&self, object: &B) -> bool {
-        let room = match self.twin(object) {
-            Twin::Shares => true,
-            Twin::Joins => !self.is_full,
-            Twin::Waits => false,
+impl Batch {
+    fn accepts(&self, lookup: &NodeLookup) -> bool {
+        let place = self.places.get(lookup.name());
+        let has_room = match place.and_then(|at| self.items.get(*at)) {
+            Some(other) => lookup.is_about_same(&other.lookup),
+            None => !self.is_full,
         };
-        self.group == object.group() && room
+        self.purpose == lookup.purpose && has_room
     }
 
-    /// Adds an object that it accepts. Callers that ask about one object share the answer, about the object as
+    /// Adds a lookup that it accepts. Callers that ask about one Node share the answer, about the Node as
     /// the latest of them sees it.
-    fn join(&mut self, item: Asked<B>, now: Instant, most: usize) {
-        if self.twin(&item.object) == Twin::Shares {
-            let place = self.places.get(item.object.name());
-            if let Some(other) = place.and_then(|at| self.items.get_mut(*at)) {
-                other.share(item);
-            }
-            return;
+    fn join(&mut self, item: Asked, now: Instant, most: usize) {
+        let place = self.places.get(item.lookup.name());
+        if let Some(other) = place.and_then(|at| self.items.get_mut(*at)) {
+            return other.share(item);
         }
-        let name = Arc::clone(item.object.name());
+        let name = Arc::clone(item.lookup.name());
         self.places.insert(name, self.items.len());
         self.items.push_back(item);
         self.gathering.joined(now);
-        self.is_full = B::GOES_WHEN_FULL && self.items.len() >= most;
+        self.is_full = self.items.len() >= most;
     }
 
     fn due(&self) -> Instant {
-        if self.is_full || !B::is_gathered(self.group) {
-            return self.gathering.begin();
+        if self.is_full {
+            self.gathering.begin
+        } else {
+            self.gathering.due()
         }
-        self.gathering.due()
     }
 
     fn drop_abandoned(&mut self) {
@@ -199,7 +189,7 @@ impl<B: GatheredObject> Batch<B> {
 
     fn index(&mut self) {
         let names = self.items.iter();
-        let names = names.map(|item| Arc::clone(item.object.name()));
+        let names = names.map(|item| Arc::clone(item.lookup.name()));
         self.places = names.zip(0..).collect();
     }
 }

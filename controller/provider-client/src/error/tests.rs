@@ -41,7 +41,6 @@ fn every_reason_has_a_class_under_its_code() {
         (R::DependencyNotReady, C::FailedPrecondition, E::NotReady),
         (R::ConflictingResource, C::FailedPrecondition, E::NotReady),
         (R::NodeSetUnknown, C::FailedPrecondition, E::Conflict),
-        (R::NodeSetBaseMismatch, C::FailedPrecondition, E::Conflict),
         (R::NotHandshaked, C::FailedPrecondition, E::Unavailable),
         (R::VersionUnsupported, C::FailedPrecondition, E::Unavailable),
         (

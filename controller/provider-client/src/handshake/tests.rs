@@ -53,9 +53,7 @@ fn absent_fields_have_the_contracts_defaults() {
     })
     .unwrap();
     assert_eq!(session.max_send_bytes, 4 << 20);
-    assert!(
-        session.load_balancers.is_none() && session.routes.is_none() && session.node_sets.is_none()
-    );
+    assert!(session.load_balancers.is_none() && session.routes.is_none());
     assert!(session.rates.is_empty());
     let instances = session.instances.unwrap();
     assert_eq!(instances.max_batch_size, 100);

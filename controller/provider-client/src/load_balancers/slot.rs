@@ -10,20 +10,3 @@ pub struct Slot {
     pub(crate) permit: Permit,
     pub(crate) session: Arc<Session>,
 }
-
-impl Slot {
-    /// Number of such calls that the provider takes at once.
-    pub fn max_in_flight(&self) -> usize {
-        let offered = self.session.load_balancers.as_ref();
-        offered.map_or(1, |offered| offered.max_in_flight)
-    }
-
-    /// Number of Services that one update may have; one of a provider without updates.
-    pub fn services_per_update(&self) -> usize {
-        let offered = self.session.load_balancers.as_ref();
-        match offered {
-            Some(offered) if !self.lacks_updates() => offered.max_services_per_update,
-            _ => 1,
-        }
-    }
-}

@@ -113,7 +113,7 @@ pub(in super::super) fn read_instance(
 }
 
 /// Two nodes with one machine: both answers are errors.
-pub(super) fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
+pub(crate) fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
     let id_of = |answer: &LookupAnswer| match &answer.result {
         Ok(Lookup::Found(instance)) if !instance.provider_id.is_empty() => {
             Some(instance.provider_id.clone())

@@ -85,14 +85,14 @@ async fn a_former_leader_changes_nothing_when_a_pause_ends() {
     let (web, all) = (service("web"), targets(["a"]));
     let (ensured, updated, deleted) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.update_alone(&web, &all),
         provider.delete_alone(&web),
     );
     for result in [ensured, updated, deleted] {
         assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
     }
     assert!(Instant::now() > leads_until, "they have waited");
-    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.update.calls().is_empty());
     assert!(rig.fake.balancers.delete.calls().is_empty());
     // Another process that leads may.
     ensure(&rig, "web").await.unwrap();
@@ -111,10 +111,7 @@ async fn a_provider_without_load_balancers_is_not_asked() {
         provider.load_balancers().get(&web, &all).await.unwrap_err(),
         provider.ensure_alone(&web, &all).await.unwrap_err(),
         provider.delete_alone(&web).await.unwrap_err(),
-        provider
-            .update_load_balancer(web.clone(), all.clone())
-            .await
-            .unwrap_err(),
+        provider.update_alone(&web, &all).await.unwrap_err(),
         provider.load_balancers().list().await.unwrap_err(),
         plan.await.unwrap_err(),
     ] {
@@ -158,9 +155,7 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
         rig.provider.load_balancers().get(&web, &all).await,
         rig.provider.ensure_alone(&web, &all).await,
         rig.provider.delete_alone(&web).await,
-        rig.provider
-            .update_load_balancer(web.clone(), all.clone())
-            .await,
+        rig.provider.update_alone(&web, &all).await,
     ] {
         let error = result.unwrap_err();
         assert!(

@@ -19,7 +19,6 @@ async fn a_dump_tells_state_session_health_and_pauses() {
             let offered = answer.capabilities.as_mut().unwrap();
             offered.load_balancers = Some(v1::LoadBalancersCapability {
                 classes: vec!["fake.example/fast".into()],
-                max_services_per_update: 50,
                 ..v1::LoadBalancersCapability::default()
             });
         });
@@ -53,7 +52,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
         "asked as: leader",
         "session: generation=1 name=\"fake\" version=\"v0\" minor=1 boot_id=\"boot-1\" \
          max_send_bytes=4194304",
-        "load_balancers: list=false plan=false max_in_flight=16 max_services_per_update=50 \
+        "load_balancers: list=false plan=false max_in_flight=16 \
          classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\" \
          target_label_keys=[]",
         "serves: instances=true load_balancers=true routes=false volumes=false node_sets=false effects=false",

@@ -117,7 +117,6 @@ proptest! {
                 }
                 if let Some(balancers) = accepted.load_balancers {
                     prop_assert!((1..=256).contains(&balancers.max_in_flight));
-                    prop_assert!((1..=200).contains(&balancers.max_services_per_update));
                 }
             }
             Err(refused) => prop_assert!((1..LONGEST).contains(&refused.reason.len())),

@@ -29,7 +29,7 @@ async fn changes(provider: &Provider) -> [Result<(), Error>; 3] {
     let (web, all) = (service("web"), targets(["a"]));
     let (ensured, updated, deleted) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.update_alone(&web, &all),
         provider.delete_alone(&web),
     );
     [ensured, updated, deleted].map(|result| result.map(drop))
@@ -37,7 +37,7 @@ async fn changes(provider: &Provider) -> [Result<(), Error>; 3] {
 
 fn made(rig: &Rig) -> usize {
     let balancers = &rig.fake.balancers;
-    balancers.ensure.calls().len() + balancers.updates.lock().len() + balancers.delete.calls().len()
+    balancers.ensure.calls().len() + balancers.update.calls().len() + balancers.delete.calls().len()
 }
 
 #[tokio::test(start_paused = true)]

@@ -303,10 +303,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
         .plan(PlanOperation::Ensure, &web, &all);
     for error in [
         provider.ensure_alone(&web, &all).await.unwrap_err(),
-        provider
-            .update_load_balancer(web.clone(), all.clone())
-            .await
-            .unwrap_err(),
+        provider.update_alone(&web, &all).await.unwrap_err(),
         plan.await.unwrap_err(),
     ] {
         let failure = error.failure(None);
@@ -318,7 +315,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
         );
     }
     let balancers = &rig.fake.balancers;
-    assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
+    assert!(balancers.ensure.calls().is_empty() && balancers.update.calls().is_empty());
     provider.load_balancers().get(&web, &all).await.unwrap();
     provider.delete_alone(&web).await.unwrap();
     let plan = provider

@@ -8,7 +8,10 @@ use std::sync::{
 use futures::future::join_all;
 use outrigger_api::v1::{self, node_targets};
 use outrigger_core::{
-    error_class::ErrorClass, node::NodeView, service::answer::LoadBalancerAnswer, targets::Targets,
+    error_class::ErrorClass,
+    node::NodeView,
+    service::answer::LoadBalancerAnswer,
+    targets::{Selection, TargetPool, TargetRequests, TargetRules, Targets},
 };
 use prost::Message;
 use tokio::time::{Instant, sleep};
@@ -23,7 +26,6 @@ use super::{
 use crate::{DownCause, Error};
 
 mod loss;
-mod many;
 
 async fn ensure(
     rig: &Rig,
@@ -38,22 +40,13 @@ fn numbered(range: std::ops::Range<usize>) -> Arc<Targets> {
     targets(range.map(|n| format!("node-{n:04}")))
 }
 
-/// Base, upserts and removals of each upload.
-fn uploads(rig: &Rig) -> Vec<(bool, usize, usize)> {
+/// Number of nodes of each upload.
+fn uploads(rig: &Rig) -> Vec<usize> {
     let uploads = rig.fake.balancers.uploads.lock();
-    let count = |chunks: &[v1::NodeSetChunk], of: fn(&v1::NodeSetChunk) -> usize| {
-        chunks.iter().map(of).sum::<usize>()
-    };
-    uploads
+    let nodes = uploads
         .iter()
-        .map(|(_, uploaded)| {
-            (
-                !uploaded.begin.base_revision.is_empty(),
-                count(&uploaded.chunks, |chunk| chunk.upserts.len()),
-                count(&uploaded.chunks, |chunk| chunk.removals.len()),
-            )
-        })
-        .collect()
+        .map(|upload| upload.iter().map(|message| message.nodes.len()).sum());
+    nodes.collect()
 }
 
 /// The provider's process ends, and another comes up with nothing of it.
@@ -71,10 +64,7 @@ fn introduce(rig: &Rig, boot_id: &'static str) {
         answer.boot_id = boot_id.into();
         let offered = answer.capabilities.get_or_insert_default();
         offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-        offered.node_sets = Some(v1::NodeSetsCapability {
-            deltas: true,
-            ..v1::NodeSetsCapability::default()
-        });
+        offered.node_sets = Some(v1::NodeSetsCapability {});
     });
 }
 
@@ -86,23 +76,26 @@ async fn a_set_is_synced_before_the_first_call_and_then_named() {
     for name in ["web", "db", "web"] {
         ensure(&rig, name, &all).await.unwrap();
     }
-    assert_eq!(uploads(&rig), [(false, 10, 0)]);
+    assert_eq!(uploads(&rig), [10]);
     for (_, request) in rig.fake.balancers.ensure.calls() {
         let Some(node_targets::Targets::Ref(named)) = request.targets.unwrap().targets else {
             panic!("nodes in a call")
         };
-        assert_eq!(named.revision, all.revision().as_str());
+        assert_eq!(
+            (&*named.revision, named.only),
+            (all.revision().as_str(), None)
+        );
     }
-    let (_, uploaded) = rig.fake.balancers.uploads.lock().remove(0);
-    let context = uploaded.begin.context.unwrap();
+    let upload = rig.fake.balancers.uploads.lock().remove(0).remove(0);
+    let context = upload.context.unwrap();
     assert_eq!(
         (&*context.cluster_name, context.request_id.len()),
         ("blue", 36)
     );
-    assert_eq!(&*uploaded.chunks[0].upserts[3].name, "node-0003");
-    assert_eq!(&*uploaded.chunks[0].upserts[3].system_uuid, "smbios");
+    assert_eq!(&*upload.nodes[3].name, "node-0003");
+    assert_eq!(&*upload.nodes[3].system_uuid, "smbios");
     let metrics = rig.metrics();
-    let line = "outrigger_provider_node_set_syncs_total{kind=\"snapshot\"} 1";
+    let line = "outrigger_provider_node_set_syncs_total 1";
     assert!(metrics.contains(line), "{metrics}");
     assert!(
         metrics.contains("rpc=\"SyncNodeSet\",code=\"OK\""),
@@ -127,41 +120,60 @@ async fn a_provider_without_node_sets_gets_the_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_sent_alone_where_that_is_less() {
-    let rig = Rig::holding().await;
-    let sync = async |targets: &Arc<Targets>| ensure(&rig, "web", targets).await.unwrap();
-    sync(&numbered(0..100)).await;
-    sync(&numbered(2..103)).await;
-    sync(&edited(&numbered(2..103), 7..8, |node| {
-        node.provider_id = "fake://node-0007".into();
-    }))
-    .await;
-    // Hardly any stays.
-    sync(&numbered(90..110)).await;
-    sync(&numbered(0..0)).await;
-    assert_eq!(
-        uploads(&rig),
-        [
-            (false, 100, 0),
-            (true, 3, 2),
-            (true, 1, 0),
-            (false, 20, 0),
-            (false, 0, 0),
-        ]
-    );
-    let metrics = rig.metrics();
-    let line = "outrigger_provider_node_set_syncs_total{kind=\"delta\"} 2";
-    assert!(metrics.contains(line), "{metrics}");
+async fn a_call_whose_nodes_do_not_fit_into_a_message_is_not_made() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.max_receive_message_bytes = 64 << 10;
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+        });
+    });
+    rig.wait_until_serving().await;
+    let error = ensure(&rig, "web", &numbered(0..5_000)).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Invalid);
+    let text = error.to_string();
+    assert!(text.contains("with its 5000 nodes the call has"), "{text}");
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+}
+
+/// The targets of `pool=x` among some nodes.
+fn selected(labelled: std::ops::Range<usize>) -> Arc<Targets> {
+    let key = outrigger_core::targets::ANNOTATION_NODE_SELECTOR;
+    let annotations = [(key, "pool=x")].into_iter().collect();
+    let mut requests = TargetRequests::new(TargetRules::default());
+    requests.add(&annotations);
+    let all = edited(&numbered(0..5), labelled, |node| {
+        node.labels = node.labels.with([("pool", "x")]);
+    });
+    let pool = TargetPool::among(all.nodes().iter().cloned(), &Arc::new(requests));
+    pool.select(&Selection::of(&annotations).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_without_deltas_gets_snapshots() {
-    let declared = v1::NodeSetsCapability::default();
-    let rig = Rig::balancing(move |offered| offered.node_sets = Some(declared)).await;
-    for last in [100, 101] {
-        ensure(&rig, "web", &numbered(0..last)).await.unwrap();
+async fn a_selection_is_named_by_the_names_of_nodes_of_the_whole_set() {
+    let rig = Rig::holding().await;
+    ensure(&rig, "db", &numbered(0..5)).await.unwrap();
+    for labelled in [2..4, 0..0] {
+        ensure(&rig, "web", &selected(labelled)).await.unwrap();
     }
-    assert_eq!(uploads(&rig), [(false, 100, 0), (false, 101, 0)]);
+    assert_eq!(uploads(&rig), [5]);
+    let only = |(_, request): (_, v1::EnsureLoadBalancerRequest)| {
+        let Some(node_targets::Targets::Ref(named)) = request.targets.unwrap().targets else {
+            panic!("nodes in a call")
+        };
+        assert_eq!(named.revision, numbered(0..5).revision().as_str());
+        named.only.map(|only| only.names)
+    };
+    let named: Vec<_> = rig
+        .fake
+        .balancers
+        .ensure
+        .calls()
+        .into_iter()
+        .map(only)
+        .collect();
+    let some = ["node-0002", "node-0003"].map(str::to_owned).to_vec();
+    assert_eq!(named, [None, Some(some), Some(Vec::new())]);
 }
 
 /// The same nodes, with an edit of those of these numbers.
@@ -181,37 +193,27 @@ fn edited(
     Arc::new(Targets::among(nodes))
 }
 
-/// Labels, taints, cordon and readiness make no new revision, but a call goes out with their current values.
+/// Labels, taints, cordon and readiness make no new revision, but are at most some seconds older than a call.
 #[tokio::test(start_paused = true)]
-async fn nodes_of_the_same_revision_are_brought_up_to_date_before_a_call() {
+async fn nodes_of_the_same_revision_are_brought_up_to_date_every_ten_seconds() {
     let rig = Rig::holding().await;
-    let first = edited(&numbered(0..100), 0..100, |node| {
-        node.resource_version = "1".into();
-    });
+    let first = numbered(0..10);
     ensure(&rig, "web", &first).await.unwrap();
-    let heartbeat = edited(&first, 0..100, |node| node.resource_version = "2".into());
-    ensure(&rig, "web", &heartbeat).await.unwrap();
-    assert_eq!(uploads(&rig), [(false, 100, 0)], "a heartbeat is no change");
-
-    let relabelled = edited(&heartbeat, 3..5, |node| {
-        node.resource_version = "3".into();
+    let heartbeat = edited(&first, 0..10, |node| node.resource_version = "2".into());
+    let relabelled = edited(&heartbeat, 3..4, |node| {
         node.labels = node.labels.with([("rack", "7")]);
     });
     assert_eq!(relabelled.revision(), first.revision());
+    ensure(&rig, "web", &relabelled).await.unwrap();
+    assert_eq!(uploads(&rig).len(), 1, "too soon");
+    sleep(secs(10)).await;
+    ensure(&rig, "web", &heartbeat).await.unwrap();
+    assert_eq!(uploads(&rig).len(), 1, "a heartbeat is no change");
     for name in ["web", "db"] {
         ensure(&rig, name, &relabelled).await.unwrap();
     }
-    // A call that was decided before brings no older labels back.
-    ensure(&rig, "web", &heartbeat).await.unwrap();
-    let cordoned = edited(&relabelled, 9..10, |node| {
-        node.resource_version = "4".into();
-        node.unschedulable = true;
-    });
-    ensure(&rig, "web", &cordoned).await.unwrap();
-    let expected = [(false, 100, 0), (true, 2, 0), (true, 1, 0)];
-    assert_eq!(uploads(&rig), expected);
-    let uploads = rig.fake.balancers.uploads.lock();
-    let node = &uploads[1].1.chunks[0].upserts[0];
+    assert_eq!(uploads(&rig), [10, 10]);
+    let node = rig.fake.balancers.uploads.lock()[1][0].nodes[3].clone();
     assert_eq!(node.labels.get("rack").map(String::as_str), Some("7"));
 }
 
@@ -223,11 +225,14 @@ async fn bringing_nodes_up_to_date_pushes_no_revision_out() {
     let relabelled = edited(&two, 0..1, |node| {
         node.labels = node.labels.with([("rack", "7")]);
     });
-    for targets in [&one, &two, &relabelled, &one] {
+    for targets in [&one, &two] {
         ensure(&rig, "web", targets).await.unwrap();
     }
-    let expected = [(false, 10, 0), (true, 1, 0), (true, 1, 0)];
-    assert_eq!(uploads(&rig), expected);
+    sleep(secs(10)).await;
+    for targets in [&relabelled, &one] {
+        ensure(&rig, "web", targets).await.unwrap();
+    }
+    assert_eq!(uploads(&rig), [10, 11, 11]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,8 +243,7 @@ async fn the_revision_before_the_latest_needs_no_sync() {
         ensure(&rig, "web", targets).await.unwrap();
     }
     // The last is older than what a provider has to keep.
-    let expected = [(false, 10, 0), (true, 1, 0), (true, 1, 0), (true, 0, 2)];
-    assert_eq!(uploads(&rig), expected);
+    assert_eq!(uploads(&rig), [10, 11, 12, 10]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +251,7 @@ async fn all_who_want_a_set_wait_for_one_sync() {
     let rig = Rig::holding().await;
     rig.fake
         .balancers
-        .on_sync(|_| Reply::After(secs(2), Box::new(Reply::Say(()))));
+        .on_sync(|| Reply::After(secs(2), Box::new(Reply::Say(()))));
     let (all, more) = (numbered(0..10), numbered(0..11));
     let started = Instant::now();
     let of = async |n: usize| {
@@ -255,14 +259,14 @@ async fn all_who_want_a_set_wait_for_one_sync() {
         ensure(&rig, &format!("web-{n}"), targets).await.unwrap();
     };
     join_all((0..16).map(of)).await;
-    assert_eq!(uploads(&rig), [(false, 10, 0), (true, 1, 0)]);
+    assert_eq!(uploads(&rig), [10, 11]);
     assert_eq!(started.elapsed(), secs(4));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_fails_fails_all_who_wait_for_it_and_the_next_begins_anew() {
+async fn a_sync_that_fails_fails_all_who_wait_for_it_and_the_next_call_syncs_again() {
     let rig = Rig::holding().await;
-    rig.fake.balancers.on_sync(|_| Reply::Hang);
+    rig.fake.balancers.on_sync(|| Reply::Hang);
     let all = numbered(0..10);
     let started = Instant::now();
     let results = join_all((0..10).map(async |n| ensure(&rig, &format!("web-{n}"), &all).await));
@@ -272,63 +276,53 @@ async fn a_sync_that_fails_fails_all_who_wait_for_it_and_the_next_begins_anew() 
     }
     assert_eq!((started.elapsed(), uploads(&rig).len()), (secs(60), 1));
     assert!(rig.fake.balancers.ensure.calls().is_empty());
-    rig.fake.balancers.on_sync(|_| Reply::Say(()));
+    rig.fake.balancers.on_sync(|| Reply::Say(()));
     ensure(&rig, "web", &all).await.unwrap();
     assert_eq!(uploads(&rig).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_outlives_the_caller_who_began_it() {
+async fn a_caller_who_goes_away_leaves_the_sync_to_the_next_one() {
     let rig = Rig::holding().await;
     rig.fake
         .balancers
-        .on_sync(|_| Reply::After(secs(2), Box::new(Reply::Say(()))));
+        .on_sync(|| Reply::After(secs(2), Box::new(Reply::Say(()))));
     let all = numbered(0..10);
     let mut first = Box::pin(ensure(&rig, "web", &all));
     assert!(futures::FutureExt::now_or_never(&mut first).is_none());
+    let started = Instant::now();
     let (second, ()) = tokio::join!(ensure(&rig, "db", &all), async {
         sleep(secs(1)).await;
         drop(first);
     });
     second.unwrap();
-    assert_eq!(uploads(&rig).len(), 1);
-    // With the last of them it ends, and blocks no other upload.
-    let more = numbered(0..11);
-    let given_up = tokio::time::timeout(secs(1), ensure(&rig, "web", &more)).await;
-    assert!(given_up.is_err());
-    let started = Instant::now();
-    ensure(&rig, "web", &more).await.unwrap();
-    assert_eq!(started.elapsed(), secs(2));
+    assert_eq!(started.elapsed(), secs(3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn chunks_are_as_large_as_is_fit_and_no_larger() {
+async fn messages_are_as_large_as_is_fit_and_no_larger() {
     let heavy = |n: usize, bytes: usize| {
         let mut node = (*node(&format!("node-{n:04}"))).clone();
         node.labels = node.labels.with([("weight", &*"x".repeat(bytes))]);
         Arc::new(node)
     };
-    let check = async |limit: u64, bytes: usize, chunks: &[usize]| {
+    let check = async |limit: u64, bytes: usize, expected: &[usize]| {
         let rig = Rig::with(|_, fake| {
             fake.introduce(move |answer| {
                 answer.max_receive_message_bytes = limit;
                 let offered = answer.capabilities.get_or_insert_default();
                 offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-                offered.node_sets = Some(v1::NodeSetsCapability {
-                    deltas: true,
-                    ..v1::NodeSetsCapability::default()
-                });
+                offered.node_sets = Some(v1::NodeSetsCapability {});
             });
         });
         rig.wait_until_serving().await;
         let all = Arc::new(Targets::among((0..10).map(|n| heavy(n, bytes))));
         let result = ensure(&rig, "web", &all).await;
-        let uploads = rig.fake.balancers.uploads.lock();
-        let sent: Vec<_> = uploads.iter().flat_map(|(_, u)| &u.chunks).collect();
+        let messages = rig.fake.balancers.uploads.lock().concat();
         let most = usize::try_from(limit).unwrap().min(1 << 20);
-        assert!(sent.iter().all(|chunk| chunk.encoded_len() <= most));
-        let sizes: Vec<_> = sent.iter().map(|chunk| chunk.upserts.len()).collect();
-        assert_eq!(sizes, chunks);
+        assert!(messages.iter().all(|message| message.encoded_len() <= most));
+        let sizes: Vec<_> = messages.iter().map(|message| message.nodes.len()).collect();
+        assert_eq!(sizes, expected);
         result
     };
     check(4 << 20, 300 << 10, &[3, 3, 3, 1]).await.unwrap();

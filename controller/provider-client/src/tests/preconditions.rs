@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::{
-    fake::{Reply, Step, ready, refusal, say, taken},
+    fake::{Reply, ready, refusal},
     rig::{Rig, node, service, targets},
     secs,
 };
-use crate::{Error, LookupPurpose, Provider, TargetsUpdate};
+use crate::{Error, LookupPurpose, Provider};
 use outrigger_runtime::fence::Fence;
 
 /// Duration of a lease that is left to expire.
@@ -53,7 +53,7 @@ async fn pause(rig: &Rig, time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
     let rig = Rig::holding().await;
-    let upload = |_: &_| Reply::After(secs(20), Box::new(Reply::Say(())));
+    let upload = || Reply::After(secs(20), Box::new(Reply::Say(())));
     rig.fake.balancers.on_sync(upload);
     let (fence, _) = fence();
     let provider = rig.provider.fenced(fence.clone());
@@ -61,7 +61,7 @@ async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
     let started = Instant::now();
     let (ensured, updated, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.update_alone(&web, &all),
         async {
             sleep(secs(10)).await;
             fence.stop();
@@ -73,14 +73,14 @@ async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
     assert_eq!(started.elapsed(), secs(10));
     sleep(secs(60)).await;
     assert!(rig.fake.balancers.ensure.calls().is_empty());
-    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.update.calls().is_empty());
     assert!(fence.is_answered(LEASE));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_during_the_upload_of_a_node_set_comes_before_the_call() {
     let rig = Rig::holding().await;
-    let upload = |_: &_| Reply::After(secs(20), Box::new(Reply::Say(())));
+    let upload = || Reply::After(secs(20), Box::new(Reply::Say(())));
     rig.fake.balancers.on_sync(upload);
     let (fence, leads) = fence();
     let provider = rig.provider.fenced(fence);
@@ -119,7 +119,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     let started = Instant::now();
     let (ensured, updated, deleted, fetched, looked_up, listed, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.update_alone(&web, &all),
         provider.delete_alone(&web),
         provider.load_balancers().get(&web, &all),
         provider
@@ -141,7 +141,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     assert_eq!(started.elapsed(), secs(5));
     sleep(secs(900)).await;
     assert_eq!(rig.fake.balancers.ensure.calls().len(), calls);
-    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.update.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,12 +187,12 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
 
 async fn cut_off(rig: &Rig, fence: &Fence, provider: &Provider) {
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
-    rig.fake.balancers.on_update(|_| vec![Step::Hang]);
+    rig.fake.balancers.update.on(|_| Reply::Hang);
     let (web, all) = (service("web"), targets(["a"]));
     let started = Instant::now();
     let (ensured, updated, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.update_alone(&web, &all),
         async {
             sleep(secs(5)).await;
             fence.cancel();
@@ -282,9 +282,8 @@ async fn a_change_that_times_out_counts_as_unanswered_for_a_lease_duration() {
     assert!(matches!(ensured, Err(Error::Timeout { .. })), "{ensured:?}");
     expired(&fence).await;
 
-    rig.fake.balancers.on_update(|_| vec![Step::Hang]);
-    let updated = provider.update_load_balancer(web.clone(), all.clone());
-    let updated = updated.await;
+    rig.fake.balancers.update.on(|_| Reply::Hang);
+    let updated = provider.update_alone(&web, &all).await;
     assert!(matches!(updated, Err(Error::Timeout { .. })), "{updated:?}");
     expired(&fence).await;
 
@@ -307,50 +306,23 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
     let rig = Rig::balancing(|_| {}).await;
     pause(&rig, secs(60)).await;
     let made = rig.fake.balancers.ensure.calls().len();
-    rig.fake.balancers.on_update(|request| {
-        let services = request.items.iter();
-        services.map(|service| say(taken(service))).collect()
-    });
     let is_current = Arc::new(AtomicBool::new(true));
     let is_ensure_current = Arc::clone(&is_current);
     let provider = rig
         .provider
         .only_while(move || is_ensure_current.load(Ordering::Relaxed));
-    let (web, db, all) = (service("web"), service("db"), targets(["a"]));
-    let updated = Arc::clone(&is_current);
-    let updates = vec![
-        TargetsUpdate::new(web.clone(), move || updated.load(Ordering::Relaxed)),
-        TargetsUpdate::new(db, || true),
-    ];
-    let (ensured, mut updated, ()) = tokio::join!(
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, updated, ()) = tokio::join!(
         provider.ensure_alone(&web, &all),
-        rig.provider.update_together(updates, &all),
+        provider.update_alone(&web, &all),
         async {
             sleep(secs(30)).await;
             is_current.store(false, Ordering::Relaxed);
         }
     );
-    let other = updated.pop().unwrap();
-    for result in [ensured, updated.remove(0)] {
+    for result in [ensured, updated] {
         assert!(matches!(result, Err(Error::Outdated { .. })), "{result:?}");
     }
-    other.unwrap();
     assert_eq!(rig.fake.balancers.ensure.calls().len(), made);
-    let updates = rig.fake.balancers.updates.lock();
-    let names: Vec<_> = updates
-        .iter()
-        .flat_map(|(_, request)| &request.items)
-        .map(|service| &*service.name)
-        .collect();
-    assert_eq!(names, ["db"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_update_of_which_nothing_is_left_is_not_made() {
-    let rig = Rig::balancing(|_| {}).await;
-    let provider = rig.provider.only_while(|| false);
-    let update = provider.update_load_balancer(service("web"), targets(["a"]));
-    let result = update.await;
-    assert!(matches!(result, Err(Error::Outdated { .. })), "{result:?}");
-    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.update.calls().is_empty());
 }

@@ -66,7 +66,6 @@ impl Rig {
                 offered.load_balancers = Some(v1::LoadBalancersCapability {
                     list: true,
                     plan: true,
-                    max_services_per_update: 100,
                     ..v1::LoadBalancersCapability::default()
                 });
                 change(offered);
@@ -89,13 +88,7 @@ impl Rig {
 
     /// [`Rig::balancing`] that holds node sets.
     pub(crate) async fn holding() -> Self {
-        Self::balancing(|offered| {
-            offered.node_sets = Some(v1::NodeSetsCapability {
-                deltas: true,
-                ..v1::NodeSetsCapability::default()
-            });
-        })
-        .await
+        Self::balancing(|offered| offered.node_sets = Some(v1::NodeSetsCapability {})).await
     }
 
     /// Waits for a state.

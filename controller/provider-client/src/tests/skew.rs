@@ -7,7 +7,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use outrigger_api::{
     RpcStatus,
-    v1::{self, instance_result::Outcome, load_balancer_result as update},
+    v1::{self, instance_result::Outcome},
 };
 use outrigger_core::{
     error_class::ErrorClass,
@@ -18,13 +18,13 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, Step, done, found, outcome, ready, refusal, result, say, status, taken, unsaid},
+    fake::{Reply, Step, done, found, ready, refusal, result, status},
     rig::{Rig, node, service, targets},
     route_calls::{create, delete},
     secs,
     volumes::look_up,
 };
-use crate::{ChangeAction, Error, LookupPurpose, PlanOperation, ProviderState, TargetsUpdate};
+use crate::{ChangeAction, Error, LookupPurpose, PlanOperation, ProviderState};
 
 use grown::grown;
 
@@ -46,13 +46,9 @@ async fn serving_all(
             offered.load_balancers = Some(v1::LoadBalancersCapability {
                 list: true,
                 plan: true,
-                max_services_per_update: 100,
                 ..v1::LoadBalancersCapability::default()
             });
-            offered.node_sets = Some(v1::NodeSetsCapability {
-                deltas: true,
-                ..v1::NodeSetsCapability::default()
-            });
+            offered.node_sets = Some(v1::NodeSetsCapability {});
             offered.routes = Some(v1::RoutesCapability::default());
             offered.volumes = Some(v1::VolumesCapability {
                 csi_drivers: vec!["disk.example".into()],
@@ -167,46 +163,21 @@ async fn an_instance_in_a_later_state_or_an_absence_of_a_later_certainty_changes
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
+async fn a_later_disposition_is_an_error() {
     let rig = Rig::balancing(|_| {}).await;
     let later = || v1::LoadBalancerAnswer {
         disposition: LATER,
         ..ready()
     };
-    rig.fake.balancers.on_update(move |request| {
-        let one = |service: &v1::Service| match &*service.name {
-            "later" => outcome(service, update::Outcome::Found(later())),
-            "other" => unsaid(service),
-            _ => taken(service),
-        };
-        request
-            .items
-            .iter()
-            .map(|service| say(one(service)))
-            .collect()
-    });
-    let names = ["web", "later", "other", "db"];
-    let updates = names.map(|name| TargetsUpdate::new(service(name), || true));
-    let results = rig
-        .provider
-        .update_together(updates.into(), &targets(["a"]))
-        .await;
-    let classes: Vec<_> = results
-        .iter()
-        .map(|of| of.as_ref().map_err(Error::class))
-        .collect();
-    assert!(classes[0].is_ok() && classes[3].is_ok(), "{results:?}");
-    for refused in &classes[1..3] {
-        assert_eq!(refused.as_ref().unwrap_err(), &ErrorClass::Malformed);
-    }
-
     let (web, all) = (service("web"), targets(["a"]));
     rig.fake.balancers.get.on(move |_| Reply::Say(later()));
+    rig.fake.balancers.update.on(move |_| Reply::Say(later()));
     rig.fake.balancers.delete.on(move |_| Reply::Say(later()));
     let got = rig.provider.load_balancers().get(&web, &all).await;
     // Not gone: its finalizer stays.
     let deleted = rig.provider.delete_alone(&web).await;
-    for result in [got, deleted] {
+    let updated = rig.provider.update_alone(&web, &all).await;
+    for result in [got, deleted, updated] {
         assert_eq!(result.unwrap_err().class(), ErrorClass::Malformed);
     }
 }

@@ -107,7 +107,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
         },
         look_up("refreshed", LookupPurpose::Refresh { max_staleness }),
         async {
-            let update = rig.provider.update_load_balancer(db.clone(), all.clone());
+            let update = rig.provider.update_alone(&db, &all);
             update.await.unwrap();
             at()
         },

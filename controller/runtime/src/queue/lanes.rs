@@ -59,8 +59,8 @@ impl<K> Lanes<K> {
         }
     }
 
-    /// Takes out up to `most` keys of a priority, in one turn.
-    pub(super) fn take(&mut self, priority: Priority, most: usize) -> Vec<K> {
+    /// Takes out the next key of a priority.
+    pub(super) fn take(&mut self, priority: Priority) -> Option<K> {
         let kind = Priority::ALL.into_iter();
         let kind = kind.filter(|other| other.is_call() == priority.is_call());
         let less_urgent_wait = kind
@@ -71,7 +71,6 @@ impl<K> Lanes<K> {
         }
         self.in_row[priority as usize] += u32::from(less_urgent_wait);
         let waiting = &mut self.waiting[priority as usize];
-        let keys = std::iter::from_fn(|| waiting.pop_first());
-        keys.take(most).map(|(_, key)| key).collect()
+        waiting.pop_first().map(|(_, key)| key)
     }
 }

@@ -231,26 +231,22 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Up to `most` keys of a priority, in one turn; each is the caller's until [`finish`](Self::finish).
-    pub(super) fn take(&mut self, now: Instant, priority: Priority, most: usize) -> Vec<K> {
-        let keys = self.ready.take(priority, most);
-        for key in &keys {
-            let Some(entry) = self.entries.get_mut(key) else {
-                continue;
-            };
-            let since = entry.ready.take().map_or(now, |ready| ready.added.since);
-            if priority.is_call() {
-                entry.place = None;
-            }
-            entry.running = Some(Running {
-                priority,
-                since: now,
-                early: entry.retry.is_some_and(|retry| retry.backoff),
-            });
-            self.running[priority as usize] += 1;
-            self.counters.waited(now.saturating_duration_since(since));
+    /// The next key of a priority; it is the caller's until [`finish`](Self::finish).
+    pub(super) fn take(&mut self, now: Instant, priority: Priority) -> Option<K> {
+        let key = self.ready.take(priority)?;
+        let entry = self.entries.get_mut(&key)?;
+        let since = entry.ready.take().map_or(now, |ready| ready.added.since);
+        if priority.is_call() {
+            entry.place = None;
         }
-        keys
+        entry.running = Some(Running {
+            priority,
+            since: now,
+            early: entry.retry.is_some_and(|retry| retry.backoff),
+        });
+        self.running[priority as usize] += 1;
+        self.counters.waited(now.saturating_duration_since(since));
+        Some(key)
     }
 
     /// Gives a taken key back.

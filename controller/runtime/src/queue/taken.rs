@@ -1,15 +1,6 @@
-//! Keys in flight, and their way back.
+//! A key in flight, and its way back.
 
 use super::{Key, Outcome, Priority, Queue};
-
-/// The keys of one run of a handler.
-#[derive(Debug)]
-pub enum Work<K: Key, S> {
-    /// A key to look at, or one to make a call for in its slot.
-    One(Taken<K>, Option<S>),
-    /// Keys of [`Priority::Batch`], for one call.
-    Batch(Vec<Taken<K>>, S),
-}
 
 /// A key in flight. Dropped before [`Taken::finish`], it is ready again, or has failed if its handler panics.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! The queue from outside, on a paused clock.
 
-mod batch;
 mod calls;
 mod metrics;
 mod model;
@@ -10,7 +9,7 @@ mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, join_all, ready};
+use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -19,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Backoff, Calls, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Work};
+use super::{Backoff, Calls, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Taken};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,27 +45,15 @@ impl Calls for AtOnce {
     fn slot(&self, _: Priority) -> BoxFuture<'static, ()> {
         Box::pin(ready(()))
     }
-
-    fn batch_size(&self, (): &()) -> usize {
-        usize::MAX
-    }
 }
 
-/// A handler that ends each key of a batch by itself, all at once.
+/// A handler that ends its key.
 fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
     handler: impl Fn(K, Priority) -> Fut,
-) -> impl Fn(Work<K, ()>) -> BoxFuture<'static, ()> {
-    move |work| {
-        let keys = match work {
-            Work::One(taken, _) => vec![taken],
-            Work::Batch(keys, ()) => keys,
-        };
-        let runs = keys.into_iter().map(|taken| {
-            let run = handler(taken.key().clone(), taken.priority());
-            async { taken.finish(run.await) }
-        });
-        let runs: Vec<_> = runs.collect();
-        Box::pin(async { drop(join_all(runs).await) })
+) -> impl Fn(Taken<K>, Option<()>) -> BoxFuture<'static, ()> {
+    move |taken, _| {
+        let run = handler(taken.key().clone(), taken.priority());
+        Box::pin(async { taken.finish(run.await) })
     }
 }
 

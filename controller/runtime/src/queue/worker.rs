@@ -9,14 +9,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Calls, Gate, Key, Outcome, Priority, Queue, Taken, Work, state::State};
+use super::{Calls, Gate, Key, Outcome, Priority, Queue, Taken, state::State};
 
 impl<K: Key> Queue<K> {
     /// Runs up to `concurrency` handlers together, and beside them those that make `calls`, until
     /// `shutdown`; then takes no more keys, waits for the handlers that run, and returns. The keys that are
     /// left stay in the queue.
     ///
-    /// A handler that panics counts as a failure of its keys and of nothing else. If this future is
+    /// A handler has a key to look at, or one to make a call for in its slot. One that panics counts as a failure of its key and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.
     ///
     /// Meant to be called once at a time for one queue.
@@ -29,15 +29,15 @@ impl<K: Key> Queue<K> {
         handler: F,
     ) where
         C: Calls,
-        F: Fn(Work<K, C::Slot>) -> Fut + Send + Sync + 'static,
+        F: Fn(Taken<K>, Option<C::Slot>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let handler = Arc::new(handler);
         let mut handlers = JoinSet::new();
-        let spawn = |work| {
+        let spawn = |taken, slot| {
             let handler = Arc::clone(&handler);
             // The handler is called inside the task, so that a panic before its first await is caught.
-            async move { handler(work).await }
+            async move { handler(taken, slot).await }
         };
         // The slot is for the most urgent call of those that wait at that time.
         let (mut urgency, mut slot) = (None, OptionFuture::default());
@@ -45,7 +45,7 @@ impl<K: Key> Queue<K> {
             let open = gate.is_open() && !shutdown.is_cancelled();
             let (work, due) = self.take(open.then_some(concurrency.max(1)));
             for taken in work {
-                handlers.spawn(spawn(Work::One(taken, None)));
+                handlers.spawn(spawn(taken, None));
             }
             let next = open
                 .then(|| next_call(&self.shared.state.lock(), &calls))
@@ -59,8 +59,8 @@ impl<K: Key> Queue<K> {
                 () = shutdown.cancelled() => break,
                 Some(slot_taken) = &mut slot => {
                     (urgency, slot) = (None, OptionFuture::default());
-                    if let Some(work) = self.take_call(slot_taken, &calls) {
-                        handlers.spawn(spawn(work));
+                    if let Some(taken) = self.take_call(&calls) {
+                        handlers.spawn(spawn(taken, Some(slot_taken)));
                     }
                 }
                 Some(_) = handlers.join_next() => while handlers.try_join_next().is_some() {},
@@ -85,32 +85,23 @@ impl<K: Key> Queue<K> {
             let mut in_flight: usize = looks.iter().map(|look| state.running(*look)).sum();
             while in_flight < concurrency
                 && let Some(priority) = state.next(looks.into_iter())
+                && let Some(key) = state.take(now, priority)
             {
-                for key in state.take(now, priority, 1) {
-                    in_flight += 1;
-                    work.push(Taken::new(self.clone(), key, priority));
-                }
+                in_flight += 1;
+                work.push(Taken::new(self.clone(), key, priority));
             }
         }
         (work, state.next_due())
     }
 
-    /// Work for a call that may begin; none if no key waits for one any more.
-    fn take_call<C: Calls>(&self, slot: C::Slot, calls: &C) -> Option<Work<K, C::Slot>> {
+    /// A key for a call that may begin; none if no key waits for one any more.
+    fn take_call(&self, calls: &impl Calls) -> Option<Taken<K>> {
         let mut state = self.shared.state.lock();
         let now = Instant::now();
         state.fire(now);
         let priority = next_call(&state, calls)?;
-        let most = match priority {
-            Priority::Batch => calls.batch_size(&slot).max(1),
-            _ => 1,
-        };
-        let keys = state.take(now, priority, most).into_iter();
-        let mut keys = keys.map(|key| Taken::new(self.clone(), key, priority));
-        match priority {
-            Priority::Batch => Some(Work::Batch(keys.collect(), slot)),
-            _ => keys.next().map(|taken| Work::One(taken, Some(slot))),
-        }
+        let key = state.take(now, priority)?;
+        Some(Taken::new(self.clone(), key, priority))
     }
 
     /// Takes a key back; none: its run never came to an end.

@@ -137,11 +137,9 @@ impl Mock {
         calls
     }
 
-    /// Services whose targets were updated so far, each time counted.
+    /// Updates of targets that have ended.
     pub(crate) async fn updates(&self) -> u64 {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
-        let updates = counts.items.get(Method::UpdateLoadBalancerNodes.as_str());
-        updates.copied().unwrap_or_default()
+        self.calls(Method::UpdateLoadBalancerNodes).await
     }
 
     /// Waits until no fault is left: each has met its calls, even those that are still held.

@@ -2,10 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use futures::stream::{self, BoxStream};
 use outrigger_api::v1::{
     self, LoadBalancerDisposition as Disposition,
-    load_balancer_result::Outcome,
     load_balancers_service_server::{LoadBalancersService, LoadBalancersServiceServer},
     provider_service_server::ProviderServiceServer,
 };
@@ -111,26 +109,13 @@ impl LoadBalancersService for Balancer {
 
     async fn update_load_balancer_nodes(
         &self,
-        request: Request<v1::UpdateLoadBalancerNodesRequest>,
-    ) -> Result<
-        Response<BoxStream<'static, Result<v1::UpdateLoadBalancerNodesResponse, Status>>>,
-        Status,
-    > {
-        let services = request.into_inner().items;
-        let results = services.into_iter().map(|service| {
-            let answer = v1::LoadBalancerAnswer {
+        _: Request<v1::UpdateLoadBalancerNodesRequest>,
+    ) -> Result<Response<v1::UpdateLoadBalancerNodesResponse>, Status> {
+        Ok(Response::new(v1::UpdateLoadBalancerNodesResponse {
+            answer: Some(v1::LoadBalancerAnswer {
                 disposition: Disposition::Ready.into(),
                 ..v1::LoadBalancerAnswer::default()
-            };
-            let result = v1::LoadBalancerResult {
-                key: service.uid,
-                outcome: Some(Outcome::Found(answer)),
-            };
-            Ok(v1::UpdateLoadBalancerNodesResponse {
-                results: vec![result],
-            })
-        });
-        let results: Vec<_> = results.collect();
-        Ok(Response::new(Box::pin(stream::iter(results))))
+            }),
+        }))
     }
 }

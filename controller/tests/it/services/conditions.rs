@@ -127,7 +127,7 @@ async fn targets_that_fail_for_a_moment_do_not_make_the_service_look_broken() {
     let failure = error(Code::FailedPrecondition, "DEPENDENCY_NOT_READY", "no luck");
     stage
         .mock
-        .inject(about(UPDATE, "web", Effect::ItemError(failure.clone())))
+        .inject(about(UPDATE, "web", Effect::Error(failure.clone())))
         .await;
     stage
         .mock

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outrigger_api::v1::LoadBalancerDisposition as D;
-use outrigger_api::v1::{
-    LoadBalancerAnswer, UpdateLoadBalancerNodesRequest, load_balancer_result::Outcome,
-};
+use outrigger_api::v1::{LoadBalancerAnswer, UpdateLoadBalancerNodesRequest};
 use parking_lot::Mutex;
 
 use crate::defects::{Defect, kept};
@@ -16,11 +14,10 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new("ready-without-addresses").ensure_answer(|_, answer| answer.status = None),
         identity_of_each_ensure(),
         short_wait(),
-        Defect::new("update-without-disposition").outcomes(
-            |_: &UpdateLoadBalancerNodesRequest, _, outcome| {
-                if let Outcome::Found(answer) = outcome
-                    && answer.disposition() == D::Absent
-                {
+        Defect::new("update-without-disposition").answer::<UpdateLoadBalancerNodesRequest>(
+            |_, message| {
+                let answer = message.answer.get_or_insert_default();
+                if answer.disposition() == D::Absent {
                     answer.set_disposition(D::Unspecified);
                 }
             },

@@ -50,15 +50,8 @@ fn key_is_the_name() -> Defect {
             service.for_each(|service| by_name(uids, service));
         })
         .request(move |request: &mut UpdateLoadBalancerNodesRequest| {
-            let services = request.items.iter_mut();
-            services.for_each(|service| by_name(uids, service));
-        })
-        .results(move |_: &UpdateLoadBalancerNodesRequest, results| {
-            for result in results {
-                if let Some(uid) = uids.lock().get(&result.key) {
-                    result.key.clone_from(uid);
-                }
-            }
+            let service = request.service.iter_mut();
+            service.for_each(|service| by_name(uids, service));
         })
         .listed::<ListLoadBalancersRequest>(move |entries| {
             for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
     Node, NodeTargets, PlanLoadBalancerRequest, Service, SyncNodeSetRequest,
-    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets::Targets,
+    UpdateLoadBalancerNodesRequest, node_targets::Targets,
 };
 use parking_lot::Mutex;
 
@@ -37,8 +37,8 @@ pub(super) struct Memory {
     change: fn(&Spec, &mut Spec),
     is_by_name: bool,
     pasts: Mutex<BTreeMap<String, Past>>,
-    /// By set and revision.
-    sets: Mutex<BTreeMap<(String, String), Nodes>>,
+    /// The node set, by revision.
+    sets: Mutex<BTreeMap<String, Nodes>>,
 }
 
 impl Memory {
@@ -119,9 +119,12 @@ impl Memory {
 
     fn nodes(&self, targets: Option<&NodeTargets>) -> Option<Nodes> {
         match targets?.targets.as_ref()? {
-            Targets::Ref(set) => {
-                let key = (set.set_id.clone(), set.revision.clone());
-                self.sets.lock().get(&key).cloned()
+            Targets::Ref(named) => {
+                let mut nodes = self.sets.lock().get(&named.revision).cloned()?;
+                if let Some(only) = &named.only {
+                    nodes.retain(|name, _| only.names.contains(name));
+                }
+                Some(nodes)
             }
             Targets::Inline(inline) => {
                 let nodes = inline.nodes.iter();
@@ -131,15 +134,10 @@ impl Memory {
     }
 
     fn uploaded(&self, upload: Upload) {
-        let begin = upload.begin();
-        let mut sets = self.sets.lock();
-        let base = sets.get(&(begin.set_id.clone(), begin.base_revision));
-        let mut nodes = base.cloned().unwrap_or_default();
-        for chunk in upload.chunks {
-            nodes.retain(|name, _| !chunk.removals.contains(name));
-            nodes.extend(chunk.upserts.into_iter().map(|one| (one.name.clone(), one)));
-        }
-        sets.insert((begin.set_id, begin.revision), nodes);
+        let revision = upload.revision().to_owned();
+        let nodes = upload.0.into_iter().flat_map(|message| message.nodes);
+        let nodes = nodes.map(|one| (one.name.clone(), one)).collect();
+        self.sets.lock().insert(revision, nodes);
     }
 }
 
@@ -239,29 +237,16 @@ pub(super) fn remembering(defect: Defect, memory: &'static Memory) -> Defect {
 }
 
 async fn update(memory: &'static Memory, call: Call, next: Next) -> Answer {
-    let request: UpdateLoadBalancerNodesRequest = call.message();
+    let mut request: UpdateLoadBalancerNodesRequest = call.message();
     let nodes = memory.nodes(request.targets.as_ref());
-    let Some(nodes) = nodes.filter(|_| !request.items.is_empty()) else {
+    let (Some(nodes), Some(service)) = (nodes, request.service.clone()) else {
         return next.serve(call).await;
     };
-    let mut results = Vec::new();
-    for service in request.items {
-        let past = memory.updated(&service, nodes.clone());
-        let one = UpdateLoadBalancerNodesRequest {
-            context: request.context.clone(),
-            items: vec![service.clone()],
-            targets: Some(inline(past.applied.nodes.clone())),
-        };
-        let answer = next.correct(call.clone().with(&one)).await;
-        if answer.error().is_some() {
-            return answer;
-        }
-        for part in answer.messages::<UpdateLoadBalancerNodesResponse>() {
-            results.extend(part.results);
-        }
-        if memory.has(&service) {
-            memory.put(past);
-        }
+    let past = memory.updated(&service, nodes);
+    request.targets = Some(inline(past.applied.nodes.clone()));
+    let answer = next.correct(call.with(&request)).await;
+    if answer.error().is_none() && memory.has(&service) {
+        memory.put(past);
     }
-    Answer::ok(&UpdateLoadBalancerNodesResponse { results })
+    answer
 }

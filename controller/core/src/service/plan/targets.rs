@@ -303,14 +303,8 @@ impl Progress {
         }
     }
 
-    /// An update of several load balancers had no result for this one: it is asked about again.
-    pub fn update_unanswered(&mut self, service: &ServiceView) {
-        self.waits = None;
-        self.targets.mark_unknown(service);
-    }
-
-    /// S-55: the Service is ensured immediately, unless time alone heals it (not Q-28). An Ensure for each
-    /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
+    /// S-55: the Service is ensured immediately, unless time alone heals it (not Q-28). An Ensure
+    /// is no answer to a provider that is full: the update itself is repeated.
     fn update_failed(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
         let requeue = match failure.class {
             ErrorClass::Unavailable

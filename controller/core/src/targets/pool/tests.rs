@@ -203,13 +203,11 @@ fn what_services_add() {
 }
 
 #[test]
-fn services_that_select_alike_share_a_node_set() {
-    let (x, y) = (selecting("pool=x"), selecting("pool=y"));
-    let pool = pool(&six(), &[&x, &y]);
-    let set = |service: &ServiceView| pool.targets_of(service).set().map(ToString::to_string);
-    assert_eq!(set(&service(&[])).as_deref(), Some("targets"));
-    let (set_x, set_y) = (set(&x).unwrap(), set(&y).unwrap());
-    assert!(set_x != set_y && set_x.starts_with("targets-") && set_x.len() <= 64);
+fn a_selection_names_the_set_that_it_is_of() {
+    let x = selecting("pool=x");
+    let pool = pool(&six(), &[&x]);
+    assert_eq!(pool.targets_of(&x).whole(), Some(pool.all()));
+    assert_eq!(pool.targets_of(&service(&[])).whole(), None);
 }
 
 /// The Lease names a pool.

@@ -56,7 +56,7 @@ async fn a_provider_that_goes_away_after_the_last_answer_holds_up_no_record() {
     rig.wire.mend();
     rig.until("the record", |rig| annotation(rig).is_some())
         .await;
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 3);
 }
 
 /// All wait for it, not the first one alone.
@@ -125,12 +125,7 @@ async fn restart_without_n1(rig: Rig) -> Rig {
 async fn one_that_takes_no_targets_costs_the_others_nothing_at_a_start() {
     let rig = with_services(20, Setup::default()).await;
     for method in [Method::UpdateLoadBalancerNodes, Method::EnsureLoadBalancer] {
-        let refused = if method == Method::EnsureLoadBalancer {
-            Effect::Error(trouble())
-        } else {
-            Effect::ItemError(trouble())
-        };
-        let refuse = Fault::on(method, refused);
+        let refuse = Fault::on(method, Effect::Error(trouble()));
         rig.cloud.inject(refuse.for_service("shop/web-7"));
     }
     rig.leave("n1");

@@ -6,11 +6,10 @@ use super::{background::adopted, *};
 
 const UPDATE: Method = Method::UpdateLoadBalancerNodes;
 
-/// `max_in_flight` calls, each about one Service.
+/// `max_in_flight` calls.
 fn few_at_once(max_in_flight: u32) -> Setup {
     Setup::serving(ServedLoadBalancers {
         max_in_flight,
-        max_services_per_update: 1,
         ..ServedLoadBalancers::default()
     })
 }

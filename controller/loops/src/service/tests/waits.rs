@@ -6,7 +6,11 @@ use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
 use serde_json::json;
 use tonic::Code;
 
-use super::{WEB, call_times, rig::Rig, secs};
+use super::{
+    WEB, call_times,
+    rig::{Rig, Setup},
+    secs, with_services,
+};
 use outrigger_kubernetes::fixture::service;
 use outrigger_runtime::fixture::Warnings;
 
@@ -58,34 +62,25 @@ async fn a_long_retry_time_is_no_silence() {
     assert_eq!(times, [0, 3600, 7200]);
 }
 
-/// One update that a full provider refuses is not as many Ensures.
+/// Updates that a full provider refuses are not as many Ensures.
 #[tokio::test(start_paused = true)]
 async fn a_full_provider_is_asked_for_the_same_again() {
-    for effect in [Effect::Error, Effect::ItemError] {
-        for reason in ["OVERLOADED", "RATE_LIMITED"] {
-            let rig = Rig::start().await;
-            for n in 0..50 {
-                rig.cluster.create_service(service(&format!("web-{n}")));
-            }
-            for n in 0..50 {
-                rig.ready(&format!("shop/web-{n}")).await;
-            }
-            let full = InjectedError::new(Code::ResourceExhausted)
-                .with_reason(reason)
-                .without_retry_info();
-            let method = Method::UpdateLoadBalancerNodes;
-            rig.cloud.inject(Fault::on(method, effect(full)));
-            rig.leave("n3");
-            secs(30).await;
-            assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
-            rig.cloud.clear_faults();
-            rig.until("its targets", |rig| {
-                let all = rig.cloud.load_balancers();
-                all.iter().all(|one| one.targets.len() == 9)
-            })
-            .await;
-            assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
-        }
+    for reason in ["OVERLOADED", "RATE_LIMITED"] {
+        let rig = with_services(50, Setup::default()).await;
+        let full = InjectedError::new(Code::ResourceExhausted)
+            .with_reason(reason)
+            .without_retry_info();
+        rig.fail(Method::UpdateLoadBalancerNodes, full);
+        rig.leave("n3");
+        secs(30).await;
+        assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
+        rig.cloud.clear_faults();
+        rig.until("its targets", |rig| {
+            let all = rig.cloud.load_balancers();
+            all.iter().all(|one| one.targets.len() == 9)
+        })
+        .await;
+        assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
     }
 }
 

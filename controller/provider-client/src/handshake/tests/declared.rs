@@ -35,23 +35,13 @@ fn load_balancers_are_declared_within_bounds() {
     assert!(!session.declares::<ListLoadBalancersRequest>());
     assert!(!session.declares::<PlanLoadBalancerRequest>());
     let least = session.load_balancers.unwrap();
-    assert_eq!(
-        (least.max_in_flight, least.max_services_per_update),
-        (16, 1)
-    );
+    assert_eq!(least.max_in_flight, 16);
     let capability = &least.capability;
     assert_eq!(&*capability.provider, "fake");
     assert!(capability.serves(None) && capability.reads("any.example/x"));
     assert_eq!(capability.effects, AllowedEffects::default());
-    let most = declared(|load_balancers| {
-        load_balancers.max_in_flight = 1_000_000;
-        load_balancers.max_services_per_update = 1_000_000;
-    });
-    let most = most.load_balancers.unwrap();
-    assert_eq!(
-        (most.max_in_flight, most.max_services_per_update),
-        (256, 200)
-    );
+    let most = declared(|load_balancers| load_balancers.max_in_flight = 1_000_000);
+    assert_eq!(most.load_balancers.unwrap().max_in_flight, 256);
     // Their order means nothing.
     assert_eq!(capability.targets, TargetRules::default());
     let targets = declared(|load_balancers| {

@@ -1,4 +1,4 @@
-use outrigger_api::{MethodRequest, RpcStatus, v1};
+use outrigger_api::{RpcStatus, v1};
 use outrigger_core::{
     effects::RawEffects, error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses,
     node::ownership::Prefixes,
@@ -54,8 +54,7 @@ struct Read {
 
 fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, call: LookupCall) -> Read {
     let keys: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-    let method = v1::BatchGetInstancesRequest::METHOD;
-    let (outcomes, strays) = one_each(method, "node", &keys, results, call.took);
+    let (outcomes, strays) = one_each(&keys, results, call.took);
     let mut doubts = 0;
     let mut answers: Vec<_> = outcomes
         .into_iter()

@@ -11,11 +11,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
 
     let session = provider.session().unwrap();
     read.push(shown(&(&session.instances, &session.load_balancers)));
-    read.push(shown(&(
-        &session.routes,
-        &session.volumes,
-        session.node_sets,
-    )));
+    read.push(shown(&(&session.routes, &session.volumes)));
     read.push(shown(&(&session.rates, session.max_send_bytes)));
     read.push(shown(&provider.health()));
 
@@ -49,7 +45,7 @@ async fn read_all(rig: &Rig) -> Vec<String> {
 
     read.push(shown(&provider.ensure_alone(&web, &all).await));
     read.push(shown(&provider.load_balancers().get(&web, &all).await));
-    let update = provider.update_load_balancer(service("web"), targets(["a"]));
+    let update = provider.update_alone(&web, &all);
     read.push(shown(&update.await));
     read.push(shown(&provider.delete_alone(&web).await));
     rig.fake

@@ -4,7 +4,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::*;
 
-/// Calls that need one of a few slots; two of a batch in one call.
+/// Calls that need one of a few slots.
 struct Slots(Arc<Semaphore>);
 
 impl Calls for Slots {
@@ -18,42 +18,30 @@ impl Calls for Slots {
         let slots = Arc::clone(&self.0);
         Box::pin(async { slots.acquire_owned().await.unwrap() })
     }
-
-    fn batch_size(&self, _: &OwnedSemaphorePermit) -> usize {
-        2
-    }
 }
 
-type Runs = Arc<Mutex<Vec<(u128, Vec<&'static str>)>>>;
+type Runs = Arc<Mutex<Vec<(u128, &'static str)>>>;
 
 /// A queue at work whose keys need a call of a second each. Keys that begin with `no` need no call.
 fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     let (queue, runs) = (queue(), Runs::default());
     let (at_work, run_log) = (queue.clone(), Arc::clone(&runs));
     let start = Instant::now();
-    let handler = move |work: Work<&'static str, OwnedSemaphorePermit>| {
+    let handler = move |taken: Taken<&'static str>, slot: Option<OwnedSemaphorePermit>| {
         let run_log = Arc::clone(&run_log);
-        let record = move |keys: Vec<&'static str>| {
-            run_log.lock().push((start.elapsed().as_millis(), keys));
-        };
         async move {
-            let (keys, _slot) = match work {
-                Work::One(taken, None) if taken.key().starts_with("no") => {
-                    record(vec![taken.key()]);
-                    return taken.finish(Outcome::Done);
-                }
-                Work::One(taken, None) => {
-                    let call = taken.priority().call();
-                    return taken.finish(Outcome::RunAgain(call));
-                }
-                Work::One(taken, Some(slot)) => (vec![taken], slot),
-                Work::Batch(keys, slot) => (keys, slot),
-            };
-            record(keys.iter().map(|taken| *taken.key()).collect());
-            sleep(SECOND).await;
-            for taken in keys {
-                taken.finish(Outcome::Done);
+            let needs_call = !taken.key().starts_with("no");
+            if slot.is_none() && needs_call {
+                let call = taken.priority().call();
+                return taken.finish(Outcome::RunAgain(call));
             }
+            run_log
+                .lock()
+                .push((start.elapsed().as_millis(), *taken.key()));
+            if needs_call {
+                sleep(SECOND).await;
+            }
+            taken.finish(Outcome::Done);
         }
     };
     let mut tasks = JoinSet::new();
@@ -65,8 +53,8 @@ fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
     (queue, runs, tasks)
 }
 
-fn names(runs: &Runs) -> Vec<String> {
-    runs.lock().iter().map(|(_, keys)| keys.join(" ")).collect()
+fn names(runs: &Runs) -> Vec<&'static str> {
+    runs.lock().iter().map(|(_, key)| *key).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,14 +62,14 @@ async fn the_next_slot_is_for_the_most_urgent_call_that_waits_at_that_time() {
     let (queue, runs, _tasks) = start(1);
     queue.add_all(["background"], Priority::Background);
     queue.add_all(["bulk 1", "bulk 2"], Priority::Bulk);
-    queue.add_all(["batch 1", "batch 2", "batch 3"], Priority::Batch);
+    queue.add_all(["update 1", "update 2"], Priority::Update);
     sleep(100 * MS).await;
     queue.add("fresh", Priority::Fresh);
     sleep(20 * SECOND).await;
     let expected = [
-        "batch 1 batch 2",
+        "update 1",
         "fresh",
-        "batch 3",
+        "update 2",
         "bulk 1",
         "bulk 2",
         "background",
@@ -96,7 +84,7 @@ async fn a_key_that_needs_no_call_waits_for_none() {
     sleep(100 * MS).await;
     queue.add("no call", Priority::Bulk);
     sleep(MS).await;
-    assert_eq!(runs.lock().last(), Some(&(100, vec!["no call"])));
+    assert_eq!(runs.lock().last(), Some(&(100, "no call")));
 }
 
 /// A Service that is edited again and again would else never get its call.
@@ -114,15 +102,15 @@ async fn a_key_that_is_added_while_it_waits_keeps_its_place() {
 async fn less_urgent_calls_do_not_starve_though_fresh_ones_never_end() {
     let (queue, runs, _tasks) = start(1);
     queue.add("bulk", Priority::Bulk);
-    queue.add("batch", Priority::Batch);
+    queue.add("update", Priority::Update);
     queue.add("background", Priority::Background);
     for _ in 0..600 {
         queue.add_all(["a", "b"], Priority::Fresh);
         sleep(SECOND).await;
     }
     let runs = names(&runs);
-    for (key, most) in [("batch", 8), ("bulk", 64), ("background", 512)] {
-        let at = runs.iter().position(|run| run == key);
+    for (key, most) in [("update", 8), ("bulk", 64), ("background", 512)] {
+        let at = runs.iter().position(|run| *run == key);
         assert!(at.is_some_and(|at| at < most), "{key}: {at:?}");
     }
 }
@@ -136,11 +124,10 @@ async fn a_closed_gate_takes_no_slot() {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let stop = CancellationToken::new();
-        let handler = |work: Work<&'static str, _>| async move {
-            if let Work::One(taken, Some(_slot)) = work {
-                sleep(SECOND).await;
-                taken.finish(Outcome::Done);
-            }
+        let handler = |taken: Taken<&'static str>, slot: Option<_>| async move {
+            let _slot = slot;
+            sleep(SECOND).await;
+            taken.finish(Outcome::Done);
         };
         queue
             .run(1, calls, Gate::new(gate, |open| *open), stop, handler)

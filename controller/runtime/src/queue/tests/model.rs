@@ -9,7 +9,7 @@ use crate::queue::state::State;
 const LOOKS: [Priority; 2] = [Priority::Fresh, Priority::Bulk];
 const CALLS: [Priority; 4] = [
     Priority::FreshCall,
-    Priority::Batch,
+    Priority::Update,
     Priority::BulkCall,
     Priority::Background,
 ];
@@ -18,8 +18,8 @@ const CALLS: [Priority; 4] = [
 enum Step {
     Add(u8, Priority),
     AddAfter(u8, Priority, u64),
-    /// Up to so many keys of the next turn, for a look or a call.
-    Take(bool, usize),
+    /// The key of the next turn, for a look or a call.
+    Take(bool),
     Finish(usize, Outcome),
     Abandon(usize),
     Wait(u64),
@@ -46,8 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (key.clone(), priority()).prop_map(|(k, p)| Step::Add(k, p)),
         2 => (key, priority(), 0..30_u64).prop_map(|(k, p, ms)| Step::AddAfter(k, p, ms)),
-        5 => Just(Step::Take(false, 1)),
-        5 => (1..4_usize).prop_map(|most| Step::Take(true, most)),
+        9 => any::<bool>().prop_map(Step::Take),
         4 => (any::<usize>(), outcome()).prop_map(|(n, o)| Step::Finish(n, o)),
         1 => any::<usize>().prop_map(Step::Abandon),
         3 => (0..15_u64).prop_map(Step::Wait),
@@ -131,15 +130,13 @@ impl Model {
         }
     }
 
-    fn take(&mut self, calls: bool, most: usize) -> Vec<(u8, Priority)> {
+    fn take(&mut self, calls: bool) -> Option<(u8, Priority)> {
         let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
         let waits = |priority: Priority| self.ready.iter().any(|r| r.1 == priority);
         let waiting: Vec<_> = lanes.iter().copied().filter(|p| waits(*p)).collect();
         let in_row = |priority| self.in_row.get(&priority).copied().unwrap_or(0);
         let next = waiting.iter().position(|p| in_row(*p) < 7);
-        let Some(next) = next.or(waiting.len().checked_sub(1)) else {
-            return Vec::new();
-        };
+        let next = next.or(waiting.len().checked_sub(1))?;
         let priority = waiting[next];
         for more_urgent in lanes.iter().take_while(|p| **p != priority) {
             self.in_row.insert(*more_urgent, 0);
@@ -148,17 +145,14 @@ impl Model {
             *self.in_row.entry(priority).or_default() += 1;
         }
         self.ready.sort_by_key(|r| r.2);
-        let keys = self.ready.iter().filter(|r| r.1 == priority).take(most);
-        let keys: Vec<_> = keys.map(|r| (r.0, priority)).collect();
-        for (key, _) in &keys {
-            self.ready.retain(|r| r.0 != *key);
-            if calls {
-                self.places.retain(|p| p.0 != *key);
-            }
-            let early = self.retries.iter().any(|r| r.0 == *key && r.4);
-            self.running.push((*key, priority, early));
+        let key = self.ready.iter().find(|r| r.1 == priority)?.0;
+        self.ready.retain(|r| r.0 != key);
+        if calls {
+            self.places.retain(|p| p.0 != key);
         }
-        keys
+        let early = self.retries.iter().any(|r| r.0 == key && r.4);
+        self.running.push((key, priority, early));
+        Some((key, priority))
     }
 
     fn finish(&mut self, nth: usize, outcome: Outcome) -> u8 {
@@ -238,17 +232,16 @@ proptest! {
                     state.add_after(now, key, priority, Duration::from_millis(ms));
                     model.add_after(key, priority, ms);
                 }
-                Step::Take(calls, most) => {
+                Step::Take(calls) => {
                     let before: Vec<_> = model.running.iter().map(|r| r.0).collect();
                     let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
                     let priority = state.next(lanes.iter().copied());
-                    let keys = priority.map(|priority| {
-                        let keys = state.take(now, priority, most).into_iter();
-                        keys.map(|key| (key, priority)).collect::<Vec<_>>()
+                    let taken = priority.and_then(|priority| {
+                        let key = state.take(now, priority)?;
+                        Some((key, priority))
                     });
-                    let keys = keys.unwrap_or_default();
-                    prop_assert!(keys.iter().all(|(key, _)| !before.contains(key)));
-                    prop_assert_eq!(keys, model.take(calls, most));
+                    prop_assert!(taken.is_none_or(|(key, _)| !before.contains(&key)));
+                    prop_assert_eq!(taken, model.take(calls));
                 }
                 Step::Finish(nth, outcome) if !model.running.is_empty() => {
                     let key = model.finish(nth % model.running.len(), outcome);

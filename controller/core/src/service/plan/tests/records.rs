@@ -37,7 +37,7 @@ fn after_a_call_of_this_term_the_record_of_an_earlier_leader_is_doubted() {
     stage.progress.record_changed(&stage.service);
     stage.annotate(ANNOTATION_LAST_APPLIED, &record);
     stage.progress.check_record(&stage.service);
-    assert_eq!(mode(&stage), Mode::Batch, "{:?}", stage.next());
+    assert_eq!(mode(&stage), Mode::Update, "{:?}", stage.next());
     stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,

@@ -135,7 +135,7 @@ fn new_targets_do_not_wait_for_the_providers_own_work() {
     let mut stage = at_work();
     stage.targets = nodes("n1");
     assert_eq!(stage.next(), Step::Update);
-    assert_eq!(mode(&stage), Mode::Batch);
+    assert_eq!(mode(&stage), Mode::Update);
     let outcome = stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,
@@ -405,7 +405,7 @@ fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets(
     assert_eq!(mode(&stage), Mode::Background);
     stage.targets = nodes("n1 n3");
     assert!(needs_targets(&stage) && holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Batch);
+    assert_eq!(mode(&stage), Mode::Update);
     stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,
@@ -426,7 +426,7 @@ fn one_that_is_taken_over_gets_the_nodes_before_its_turn_in_the_background() {
     let mut stage = adopted();
     stage.applied = None;
     assert!(needs_targets(&stage) && holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Batch);
+    assert_eq!(mode(&stage), Mode::Update);
     // A load balancer that the provider does not find is created in its turn, not all of them together.
     let absent = answer(LoadBalancerCall::Update, Disposition::Absent, "");
     assert_eq!(stage.update(Ok(&absent)), Consequence::default());
@@ -492,10 +492,6 @@ fn targets_that_come_back_are_given_again() {
             "{class:?}"
         );
     }
-    let mut stage = moved();
-    stage.progress.update_unanswered(&stage.service);
-    stage.targets = nodes("n1 n2");
-    assert_eq!(stage.next(), Step::Update);
     let mut stage = Stage::settled();
     stage.restart();
     stage.targets = nodes("n1 n3");
