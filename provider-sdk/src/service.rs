@@ -52,6 +52,11 @@ pub struct Service {
     pub health_check_node_port: i32,
     /// `status.loadBalancer` as stored now. An entry with an IP address and a name is two here.
     pub ingress: Vec<Ingress>,
+    /// Id in the cloud that was last answered in this lease term, empty if none was: a hint, for a cloud whose lists lag
+    /// behind its creations. Act only on what carries [`uid`](Self::uid).
+    pub cloud_id: String,
+    /// Name in the cloud, likewise.
+    pub cloud_name: String,
 }
 
 /// A port of a Service.
@@ -112,6 +117,8 @@ impl Service {
             external_ips: wire.external_ips,
             health_check_node_port: wire.health_check_node_port,
             ingress: ingress.into_iter().flat_map(Ingress::from_wire).collect(),
+            cloud_id: String::new(),
+            cloud_name: String::new(),
         }
     }
 }
@@ -132,6 +139,8 @@ setters! { Service {
     with_ip_family_policy => ip_family_policy: String,
     with_external_ips => external_ips: Vec<String>,
     with_ingress => ingress: Vec<Ingress>,
+    with_cloud_id => cloud_id: String,
+    with_cloud_name => cloud_name: String,
 } }
 
 setters! { plain Service {

@@ -96,6 +96,19 @@ func TestRestartFindsTheLoadBalancerByItsTags(t *testing.T) {
 	}
 }
 
+func TestIdentityOfTheCallFindsWhatListsDoNotShowAfterARestart(t *testing.T) {
+	r := newRig(t)
+	r.cloud.ListLag = time.Minute
+	answer := r.want(ready)(r.ensure(service(nil)))
+	other := rigOn(t, r.cloud, r.url)
+	removed, err := other.balancers.DeleteLoadBalancer(other.ctx, &v1.DeleteLoadBalancerRequest{
+		Context: other.call, Service: service(nil), Identity: answer.Identity,
+	})
+	if left := r.cloud.LoadBalancers(); err != nil || len(left) != 0 {
+		t.Error(removed, err, left)
+	}
+}
+
 func TestForeignLoadBalancerIsNeverTouched(t *testing.T) {
 	r := newRig(t)
 	r.cloud.AddLoadBalancer("shared")

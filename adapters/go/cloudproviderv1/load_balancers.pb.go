@@ -282,7 +282,7 @@ type LoadBalancerAnswer struct {
 	// is clamped, absent means 10 s. In an answer to Ensure it delays the next Ensure alone:
 	// a changed or deleted Service and other targets are called for immediately.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// With READY, DIFFERS and IN_PROGRESS, for logs.
+	// With READY, DIFFERS and IN_PROGRESS, for logs, and a hint in later calls.
 	Identity *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Events, annotations and conditions of the Service.
 	Effects *KubernetesEffects `protobuf:"bytes,5,opt,name=effects,proto3" json:"effects,omitempty"`
@@ -394,7 +394,11 @@ type GetLoadBalancerRequest struct {
 	// Its Service.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// The targets that it should have, to compare. Absent: they are not compared.
-	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	// Its identity in the last answer of this lease term, where there was one: a hint, by which
+	// a provider whose lists lag behind its creations looks first. It acts only on what
+	// carries the Service's UID.
+	Identity      *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +450,13 @@ func (x *GetLoadBalancerRequest) GetService() *Service {
 func (x *GetLoadBalancerRequest) GetTargets() *NodeTargets {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *GetLoadBalancerRequest) GetIdentity() *LoadBalancerIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -506,7 +517,11 @@ type EnsureLoadBalancerRequest struct {
 	// made again SHOULD keep them.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// All desired targets; may be an empty set.
-	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	// Its identity in the last answer of this lease term, where there was one: a hint, by which
+	// a provider whose lists lag behind its creations looks first. It acts only on what
+	// carries the Service's UID.
+	Identity      *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +573,13 @@ func (x *EnsureLoadBalancerRequest) GetService() *Service {
 func (x *EnsureLoadBalancerRequest) GetTargets() *NodeTargets {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *EnsureLoadBalancerRequest) GetIdentity() *LoadBalancerIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -616,7 +638,11 @@ type UpdateLoadBalancerNodesRequest struct {
 	// Its Service.
 	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// All desired targets; may be an empty set.
-	Targets       *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
+	// Its identity in the last answer of this lease term, where there was one: a hint, by which
+	// a provider whose lists lag behind its creations looks first. It acts only on what
+	// carries the Service's UID.
+	Identity      *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +694,13 @@ func (x *UpdateLoadBalancerNodesRequest) GetService() *Service {
 func (x *UpdateLoadBalancerNodesRequest) GetTargets() *NodeTargets {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *UpdateLoadBalancerNodesRequest) GetIdentity() *LoadBalancerIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -725,7 +758,11 @@ type DeleteLoadBalancerRequest struct {
 	// Context of this attempt.
 	Context *CallContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// Its Service as last seen; it may be gone from Kubernetes already.
-	Service       *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Service *Service `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	// Its identity in the last answer of this lease term, where there was one: a hint, by which
+	// a provider whose lists lag behind its creations looks first. It acts only on what
+	// carries the Service's UID.
+	Identity      *LoadBalancerIdentity `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,6 +807,13 @@ func (x *DeleteLoadBalancerRequest) GetContext() *CallContext {
 func (x *DeleteLoadBalancerRequest) GetService() *Service {
 	if x != nil {
 		return x.Service
+	}
+	return nil
+}
+
+func (x *DeleteLoadBalancerRequest) GetIdentity() *LoadBalancerIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -997,7 +1041,11 @@ type PlanLoadBalancerRequest struct {
 	// The desired Service.
 	Service *Service `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
 	// With PLAN_OPERATION_ENSURE.
-	Targets       *NodeTargets `protobuf:"bytes,4,opt,name=targets,proto3" json:"targets,omitempty"`
+	Targets *NodeTargets `protobuf:"bytes,4,opt,name=targets,proto3" json:"targets,omitempty"`
+	// Its identity in the last answer of this lease term, where there was one: a hint, by which
+	// a provider whose lists lag behind its creations looks first. It acts only on what
+	// carries the Service's UID.
+	Identity      *LoadBalancerIdentity `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1056,6 +1104,13 @@ func (x *PlanLoadBalancerRequest) GetService() *Service {
 func (x *PlanLoadBalancerRequest) GetTargets() *NodeTargets {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *PlanLoadBalancerRequest) GetIdentity() *LoadBalancerIdentity {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -1196,28 +1251,32 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\aeffects\x18\x05 \x01(\v2#.cloudprovider.v1.KubernetesEffectsR\aeffects\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12+\n" +
-	"\x11address_elsewhere\x18\b \x01(\bR\x10addressElsewhere\"\xbf\x01\n" +
+	"\x11address_elsewhere\x18\b \x01(\bR\x10addressElsewhere\"\x83\x02\n" +
 	"\x16GetLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"W\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12B\n" +
+	"\bidentity\x18\x04 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\"W\n" +
 	"\x17GetLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc2\x01\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x86\x02\n" +
 	"\x19EnsureLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"Z\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12B\n" +
+	"\bidentity\x18\x04 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\"Z\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
-	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xc7\x01\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x8b\x02\n" +
 	"\x1eUpdateLoadBalancerNodesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
 	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"_\n" +
+	"\atargets\x18\x03 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12B\n" +
+	"\bidentity\x18\x04 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\"_\n" +
 	"\x1fUpdateLoadBalancerNodesResponse\x12<\n" +
-	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\x89\x01\n" +
+	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"\xcd\x01\n" +
 	"\x19DeleteLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x123\n" +
-	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\"Z\n" +
+	"\aservice\x18\x02 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x12B\n" +
+	"\bidentity\x18\x03 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\"Z\n" +
 	"\x1aDeleteLoadBalancerResponse\x12<\n" +
 	"\x06answer\x18\x01 \x01(\v2$.cloudprovider.v1.LoadBalancerAnswerR\x06answer\"S\n" +
 	"\x18ListLoadBalancersRequest\x127\n" +
@@ -1228,12 +1287,13 @@ const file_cloudprovider_v1_load_balancers_proto_rawDesc = "" +
 	"\x11OwnedLoadBalancer\x12B\n" +
 	"\bidentity\x18\x01 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\x126\n" +
 	"\aservice\x18\x02 \x01(\v2\x1c.cloudprovider.v1.ServiceRefR\aservice\x12<\n" +
-	"\x06status\x18\x03 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\"\xff\x01\n" +
+	"\x06status\x18\x03 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\"\xc3\x02\n" +
 	"\x17PlanLoadBalancerRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12=\n" +
 	"\toperation\x18\x02 \x01(\x0e2\x1f.cloudprovider.v1.PlanOperationR\toperation\x123\n" +
 	"\aservice\x18\x03 \x01(\v2\x19.cloudprovider.v1.ServiceR\aservice\x127\n" +
-	"\atargets\x18\x04 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\"U\n" +
+	"\atargets\x18\x04 \x01(\v2\x1d.cloudprovider.v1.NodeTargetsR\atargets\x12B\n" +
+	"\bidentity\x18\x05 \x01(\v2&.cloudprovider.v1.LoadBalancerIdentityR\bidentity\"U\n" +
 	"\x18PlanLoadBalancerResponse\x129\n" +
 	"\achanges\x18\x01 \x03(\v2\x1f.cloudprovider.v1.PlannedChangeR\achanges\"\xa7\x01\n" +
 	"\rPlannedChange\x126\n" +
@@ -1327,46 +1387,51 @@ var file_cloudprovider_v1_load_balancers_proto_depIdxs = []int32{
 	22, // 5: cloudprovider.v1.GetLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
 	23, // 6: cloudprovider.v1.GetLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
 	24, // 7: cloudprovider.v1.GetLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	4,  // 8: cloudprovider.v1.GetLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	22, // 9: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	23, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	24, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	4,  // 12: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	22, // 13: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
-	23, // 14: cloudprovider.v1.UpdateLoadBalancerNodesRequest.service:type_name -> cloudprovider.v1.Service
-	24, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	4,  // 16: cloudprovider.v1.UpdateLoadBalancerNodesResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	22, // 17: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	23, // 18: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	4,  // 19: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
-	22, // 20: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
-	15, // 21: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
-	3,  // 22: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
-	25, // 23: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
-	19, // 24: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	22, // 25: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
-	1,  // 26: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
-	23, // 27: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
-	24, // 28: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
-	18, // 29: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
-	2,  // 30: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
-	5,  // 31: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
-	7,  // 32: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
-	9,  // 33: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
-	11, // 34: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
-	13, // 35: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
-	16, // 36: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
-	6,  // 37: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
-	8,  // 38: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
-	10, // 39: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
-	12, // 40: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
-	14, // 41: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
-	17, // 42: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	3,  // 8: cloudprovider.v1.GetLoadBalancerRequest.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	4,  // 9: cloudprovider.v1.GetLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 10: cloudprovider.v1.EnsureLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 11: cloudprovider.v1.EnsureLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 12: cloudprovider.v1.EnsureLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	3,  // 13: cloudprovider.v1.EnsureLoadBalancerRequest.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	4,  // 14: cloudprovider.v1.EnsureLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 15: cloudprovider.v1.UpdateLoadBalancerNodesRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 16: cloudprovider.v1.UpdateLoadBalancerNodesRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 17: cloudprovider.v1.UpdateLoadBalancerNodesRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	3,  // 18: cloudprovider.v1.UpdateLoadBalancerNodesRequest.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	4,  // 19: cloudprovider.v1.UpdateLoadBalancerNodesResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 20: cloudprovider.v1.DeleteLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	23, // 21: cloudprovider.v1.DeleteLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	3,  // 22: cloudprovider.v1.DeleteLoadBalancerRequest.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	4,  // 23: cloudprovider.v1.DeleteLoadBalancerResponse.answer:type_name -> cloudprovider.v1.LoadBalancerAnswer
+	22, // 24: cloudprovider.v1.ListLoadBalancersRequest.context:type_name -> cloudprovider.v1.CallContext
+	15, // 25: cloudprovider.v1.ListLoadBalancersResponse.items:type_name -> cloudprovider.v1.OwnedLoadBalancer
+	3,  // 26: cloudprovider.v1.OwnedLoadBalancer.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	25, // 27: cloudprovider.v1.OwnedLoadBalancer.service:type_name -> cloudprovider.v1.ServiceRef
+	19, // 28: cloudprovider.v1.OwnedLoadBalancer.status:type_name -> cloudprovider.v1.LoadBalancerStatus
+	22, // 29: cloudprovider.v1.PlanLoadBalancerRequest.context:type_name -> cloudprovider.v1.CallContext
+	1,  // 30: cloudprovider.v1.PlanLoadBalancerRequest.operation:type_name -> cloudprovider.v1.PlanOperation
+	23, // 31: cloudprovider.v1.PlanLoadBalancerRequest.service:type_name -> cloudprovider.v1.Service
+	24, // 32: cloudprovider.v1.PlanLoadBalancerRequest.targets:type_name -> cloudprovider.v1.NodeTargets
+	3,  // 33: cloudprovider.v1.PlanLoadBalancerRequest.identity:type_name -> cloudprovider.v1.LoadBalancerIdentity
+	18, // 34: cloudprovider.v1.PlanLoadBalancerResponse.changes:type_name -> cloudprovider.v1.PlannedChange
+	2,  // 35: cloudprovider.v1.PlannedChange.action:type_name -> cloudprovider.v1.ChangeAction
+	5,  // 36: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:input_type -> cloudprovider.v1.GetLoadBalancerRequest
+	7,  // 37: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:input_type -> cloudprovider.v1.EnsureLoadBalancerRequest
+	9,  // 38: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:input_type -> cloudprovider.v1.UpdateLoadBalancerNodesRequest
+	11, // 39: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:input_type -> cloudprovider.v1.DeleteLoadBalancerRequest
+	13, // 40: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:input_type -> cloudprovider.v1.ListLoadBalancersRequest
+	16, // 41: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:input_type -> cloudprovider.v1.PlanLoadBalancerRequest
+	6,  // 42: cloudprovider.v1.LoadBalancersService.GetLoadBalancer:output_type -> cloudprovider.v1.GetLoadBalancerResponse
+	8,  // 43: cloudprovider.v1.LoadBalancersService.EnsureLoadBalancer:output_type -> cloudprovider.v1.EnsureLoadBalancerResponse
+	10, // 44: cloudprovider.v1.LoadBalancersService.UpdateLoadBalancerNodes:output_type -> cloudprovider.v1.UpdateLoadBalancerNodesResponse
+	12, // 45: cloudprovider.v1.LoadBalancersService.DeleteLoadBalancer:output_type -> cloudprovider.v1.DeleteLoadBalancerResponse
+	14, // 46: cloudprovider.v1.LoadBalancersService.ListLoadBalancers:output_type -> cloudprovider.v1.ListLoadBalancersResponse
+	17, // 47: cloudprovider.v1.LoadBalancersService.PlanLoadBalancer:output_type -> cloudprovider.v1.PlanLoadBalancerResponse
+	42, // [42:48] is the sub-list for method output_type
+	36, // [36:42] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_load_balancers_proto_init() }

@@ -31,6 +31,10 @@ type Call struct {
 	RequestID string
 	// Cluster that the call is about.
 	Cluster Cluster
+	// Identity of the load balancer in the last answer about the Service; nil: there was none, or the call is about no
+	// Service. It is a hint, by which a provider whose lists lag behind its creations looks first: act only on what
+	// carries the Service's UID.
+	Identity *v1.LoadBalancerIdentity
 	// Traceparent is the caller's W3C trace context; may be empty.
 	Traceparent string
 	// Log names the call in each line.

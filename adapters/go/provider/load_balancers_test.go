@@ -103,3 +103,25 @@ func TestWrongAnswersAreErrorsOfTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheIdentityOfTheLastAnswerReachesTheHandler(t *testing.T) {
+	hints := make(chan string, 1)
+	hinted := func(ctx context.Context, _ *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+		hints <- provider.CallOf(ctx).Identity.GetId()
+		return provider.LoadBalancerUpdated(), nil
+	}
+	s := serve(t, &provider.Provider{LoadBalancers: &cloud{ensure: hinted, update: hinted}})
+	s.handshake()
+	client := v1.NewLoadBalancersServiceClient(s.client)
+	none := &v1.NodeTargets{Targets: &v1.NodeTargets_Inline{Inline: &v1.InlineNodes{}}}
+	_, err := client.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+		Context: attempt(), Service: &v1.Service{Uid: "1"}, Targets: none, Identity: &v1.LoadBalancerIdentity{Id: "lb-1"},
+	})
+	if hint := <-hints; err != nil || hint != "lb-1" {
+		t.Error(hint, err)
+	}
+	_, err = client.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{Context: attempt(), Service: &v1.Service{Uid: "1"}, Targets: none})
+	if hint := <-hints; err != nil || hint != "" {
+		t.Error(hint, err)
+	}
+}

@@ -94,6 +94,11 @@ func (c *core) admit(ctx context.Context, request request) (Call, error) {
 		RPC: request.Method().Name, RequestID: sent.GetRequestId(), Cluster: session.cluster, Traceparent: traceparent(ctx),
 		method: request.Method(), maxSendBytes: session.maxSendBytes, hold: c.running.hold,
 	}
+	if hinted, ok := request.(interface {
+		GetIdentity() *v1.LoadBalancerIdentity
+	}); ok {
+		call.Identity = hinted.GetIdentity()
+	}
 	if sent.GetClusterUid() != "" {
 		call.Cluster.UID = sent.GetClusterUid() // it may have become known since
 	}

@@ -17,10 +17,12 @@ use outrigger_core::{
 use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, wire};
 
 mod answer;
+mod identities;
 mod list;
 mod plan;
 mod slot;
 
+pub(super) use identities::LoadBalancerIdentities;
 pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use slot::Slot;
@@ -79,11 +81,11 @@ impl LoadBalancers<'_> {
             context: None,
             service: Some(service_of(service, &session)),
             targets: Some(targets),
+            identity: self.0.identities.of(service),
         };
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(&permit, preconditions, targets, request);
-        let said = call.await?.answer.unwrap_or_default();
-        answer::check(said, LoadBalancerCall::Get, service, &session)
+        self.read(call.await?.answer, LoadBalancerCall::Get, service, &session)
     }
 
     /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
@@ -103,11 +105,16 @@ impl LoadBalancers<'_> {
             context: None,
             service: Some(service_of(&service, session)),
             targets: Some(targets),
+            identity: self.0.identities.of(&service),
         };
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(permit, preconditions, &targets, request);
-        let said = call.await?.answer.unwrap_or_default();
-        answer::check(said, LoadBalancerCall::Ensure, &service, session)
+        self.read(
+            call.await?.answer,
+            LoadBalancerCall::Ensure,
+            &service,
+            session,
+        )
     }
 
     /// Gives the load balancer of a Service these targets, and changes nothing else of it. A provider that does not serve
@@ -131,14 +138,12 @@ impl LoadBalancers<'_> {
             context: None,
             service: Some(service_of(service, session)),
             targets: Some(targets),
+            identity: self.0.identities.of(service),
         };
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
         let call = shared.call_with_targets(permit, preconditions, targets, request);
         match call.await {
-            Ok(reply) => {
-                let said = reply.answer.unwrap_or_default();
-                answer::check(said, LoadBalancerCall::Update, service, session)
-            }
+            Ok(reply) => self.read(reply.answer, LoadBalancerCall::Update, service, session),
             Err(Error::NotServed { .. }) => self.ensure(slot, input).await,
             Err(error) => Err(error),
         }
@@ -161,14 +166,39 @@ impl LoadBalancers<'_> {
         let request = |session: &Session| v1::DeleteLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, session)),
+            identity: self.0.identities.of(service),
         };
         let preconditions = &self.0.preconditions;
         let call = self
             .0
             .shared
             .call(&permit, preconditions, &session, request);
-        let said = call.await?.answer.unwrap_or_default();
-        answer::check(said, LoadBalancerCall::Delete, service, &session)
+        self.read(
+            call.await?.answer,
+            LoadBalancerCall::Delete,
+            service,
+            &session,
+        )
+    }
+
+    /// Forgets the identity of a load balancer whose Service is gone: no call about it is to come.
+    pub fn forget(self, uid: &str) {
+        self.0.identities.forget(uid);
+    }
+
+    fn read(
+        self,
+        said: Option<v1::LoadBalancerAnswer>,
+        call: LoadBalancerCall,
+        service: &ServiceView,
+        session: &Session,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        let said = said.unwrap_or_default();
+        let identity = said.identity.clone();
+        let answer = answer::check(said, call, service, session)?;
+        let identities = &self.0.identities;
+        identities.answered(call, answer.disposition, service, identity);
+        Ok(answer)
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one
@@ -223,6 +253,7 @@ impl LoadBalancers<'_> {
             operation: operation.into(),
             service: Some(service_of(service, &session)),
             targets,
+            identity: self.0.identities.of(service),
         };
         let preconditions = &self.0.preconditions;
         let plan = match operation {

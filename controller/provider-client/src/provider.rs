@@ -20,6 +20,7 @@ use super::{
     call::{Renewal, send},
     connection::Manager,
     dump, health,
+    load_balancers::LoadBalancerIdentities,
     lookup::DoubtedAbsences,
     node_sets::SyncedNodes,
     preconditions::Preconditions,
@@ -38,6 +39,8 @@ pub struct Provider {
     pub(super) shared: Arc<Shared>,
     pub(super) lookups: mpsc::UnboundedSender<Asked>,
     pub(super) preconditions: Preconditions,
+    /// Of one lease term.
+    pub(super) identities: Arc<LoadBalancerIdentities>,
 }
 
 impl Provider {
@@ -83,17 +86,19 @@ impl Provider {
             shared,
             lookups,
             preconditions: Preconditions::default(),
+            identities: Arc::default(),
         };
         (provider, run)
     }
 
     /// The same provider, called only as long as `fence` allows: right before a request is sent it is
     /// asked once more, a call that still waits ends with [`Error::Fenced`] when it stops, and one in
-    /// flight with [`Error::Cancelled`] when it cancels.
+    /// flight with [`Error::Cancelled`] when it cancels. It begins without the memory of an earlier lease term.
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
             preconditions: self.preconditions.fenced(fence),
+            identities: Arc::default(),
             ..self.clone()
         }
     }

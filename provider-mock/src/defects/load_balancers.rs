@@ -95,6 +95,7 @@ pub(super) async fn seen(
         context: context_of(call),
         service: Some(service),
         targets,
+        identity: None,
     };
     let mut answers = next.ask(call, &request).await;
     answers.pop().and_then(|one| one.answer).unwrap_or_default()
@@ -105,6 +106,7 @@ pub(super) async fn delete(call: &Call, next: &Next, service: Service) {
     let request = DeleteLoadBalancerRequest {
         context: context_of(call),
         service: Some(service),
+        identity: None,
     };
     next.ask(call, &request).await;
 }

@@ -314,6 +314,7 @@ async fn the_journal_says_who_called_and_what_came_of_it() {
     let delete = DeleteLoadBalancerRequest {
         context: Some(context),
         service: Some(service),
+        identity: None,
     };
     balancers.delete_load_balancer(delete).await.unwrap_err();
 

@@ -36,6 +36,7 @@ fn request(name: &str) -> EnsureLoadBalancerRequest {
                 }],
             })),
         }),
+        identity: None,
     }
 }
 

@@ -99,6 +99,7 @@ impl Balanced {
             context: Some(context()),
             service: Some(service),
             targets,
+            identity: None,
         };
         let response = self.client.clone().get_load_balancer(request).await?;
         Ok(response.into_inner().answer.unwrap_or_default())
@@ -113,6 +114,7 @@ impl Balanced {
             context: Some(context()),
             service: Some(service),
             targets: Some(targets),
+            identity: None,
         };
         let response = self.client.clone().ensure_load_balancer(request).await?;
         Ok(response.into_inner().answer.unwrap_or_default())
@@ -132,6 +134,7 @@ impl Balanced {
             context: Some(context()),
             service: Some(service(name)),
             targets: Some(inline(nodes)),
+            identity: None,
         };
         let mut client = self.client.clone();
         let response = client.update_load_balancer_nodes(request).await?;
@@ -142,6 +145,7 @@ impl Balanced {
         let request = DeleteLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
+            identity: None,
         };
         let response = self.client.clone().delete_load_balancer(request).await?;
         Ok(response.into_inner().answer.unwrap_or_default())
@@ -167,6 +171,7 @@ impl Balanced {
             operation: PlanOperation::Ensure.into(),
             service: Some(service),
             targets: Some(inline(nodes)),
+            identity: None,
         };
         let answer = self.client.clone().plan_load_balancer(request).await;
         answer.unwrap().into_inner().changes

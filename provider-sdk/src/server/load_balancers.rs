@@ -46,7 +46,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let get = async move |ctx, request: v1::GetLoadBalancerRequest| {
-            let service = named(request.service)?;
+            let service = named(request.service, request.identity)?;
             let targets = request
                 .targets
                 .map(|targets| shared.core.node_set.resolve(Some(targets)));
@@ -66,7 +66,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::EnsureLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let ensure = async move |ctx: Context, request: v1::EnsureLoadBalancerRequest| {
-            let service = named(request.service)?;
+            let service = named(request.service, request.identity)?;
             let targets = shared.core.node_set.resolve(request.targets)?;
             let answer = if shared.capability.serves(&service) {
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
@@ -89,7 +89,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::UpdateLoadBalancerNodesResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let update = async move |ctx: Context, request: v1::UpdateLoadBalancerNodesRequest| {
-            let service = named(request.service)?;
+            let service = named(request.service, request.identity)?;
             let targets = shared.core.node_set.resolve(request.targets)?;
             let answer = if shared.capability.serves(&service) {
                 let _held = shared.keys.hold(&ctx, &service.uid).await?;
@@ -112,7 +112,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let delete = async move |ctx, request: v1::DeleteLoadBalancerRequest| {
-            let service = named(request.service)?;
+            let service = named(request.service, request.identity)?;
             let _held = shared.keys.hold(&ctx, &service.uid).await?;
             let answer = shared.load_balancers.delete_load_balancer(&ctx, &service);
             let answer = Some(answer.await?.into_wire());
@@ -156,7 +156,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
                     ));
                 }
             };
-            let service = named(request.service)?;
+            let service = named(request.service, request.identity)?;
             if matches!(operation, PlanOperation::Ensure(_)) && !shared.capability.serves(&service)
             {
                 return Ok(v1::PlanLoadBalancerResponse::default());
@@ -173,8 +173,17 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
 }
 
 /// The Service of a request. Without its key nothing in the cloud is this Service's alone.
-fn named(service: Option<v1::Service>) -> Result<Service, Error> {
+fn named(
+    service: Option<v1::Service>,
+    identity: Option<v1::LoadBalancerIdentity>,
+) -> Result<Service, Error> {
     let service = service.filter(|service| !service.uid.is_empty());
-    let service = service.map(Service::from_wire);
-    service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
+    let no_service = || Error::invalid_request("the request has no Service with a UID");
+    let service = Service::from_wire(service.ok_or_else(no_service)?);
+    let v1::LoadBalancerIdentity { id, name } = identity.unwrap_or_default();
+    Ok(Service {
+        cloud_id: id,
+        cloud_name: name,
+        ..service
+    })
 }

@@ -195,6 +195,7 @@ pub(crate) fn ensure(
         context: Some(context("req-1")),
         service: Some(service),
         targets: targets.into(),
+        identity: None,
     }
 }
 
@@ -215,6 +216,7 @@ pub(crate) async fn updated(
         context: Some(context("req-1")),
         service: Some(service(name)),
         targets: Some(inline(&["n-1", "n-2"])),
+        identity: None,
     };
     let response = client.update_load_balancer_nodes(request).await?;
     Ok(response.into_inner().answer.unwrap())

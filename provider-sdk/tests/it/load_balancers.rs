@@ -29,6 +29,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
         context: Some(context("r")),
         service: Some(service("web")),
         targets: None,
+        identity: None,
     };
     let response = client.get_load_balancer(get()).await.unwrap().into_inner();
     assert_eq!(response.answer.unwrap().disposition(), Wire::Absent);
@@ -37,6 +38,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
         operation: 1,
         service: Some(service("web")),
         targets: Some(inline(&["n-1", "n-2"])),
+        identity: None,
     };
     let planned = client
         .plan_load_balancer(plan.clone())
@@ -68,6 +70,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
         let delete = DeleteLoadBalancerRequest {
             context: Some(context("r")),
             service: Some(service("web")),
+            identity: None,
         };
         let gone = client
             .delete_load_balancer(delete)
@@ -187,6 +190,7 @@ async fn a_provider_of_one_at_a_time_changes_one_at_a_time() {
         let delete = DeleteLoadBalancerRequest {
             context: Some(context("r")),
             service: Some(service("slow-4")),
+            identity: None,
         };
         let started = Instant::now();
         let (a, b, c, d) = tokio::join!(
@@ -220,6 +224,7 @@ async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {
             name: "web".to_owned(),
             ..service("two-steps")
         }),
+        identity: None,
     });
     delete.set_timeout(Duration::from_mins(1));
     let early = client.delete_load_balancer(delete).await.unwrap_err();

@@ -121,6 +121,7 @@ impl Caller {
                     only: None,
                 })),
             }),
+            identity: None,
         };
         let changes = self
             .load_balancers

@@ -165,6 +165,7 @@ async fn node_sets() {
                     ..v1::Service::default()
                 }),
                 targets: Some(targets(&step["targets"])),
+                identity: None,
             };
             if check(step, balancers.ensure_load_balancer(request).await).is_some() {
                 let kept = kept.0.lock();

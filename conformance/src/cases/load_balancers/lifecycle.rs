@@ -230,6 +230,7 @@ async fn other_cluster(subject: &Subject) -> Verdict {
     let request = DeleteLoadBalancerRequest {
         context: context.clone(),
         service: Some(service.clone()),
+        identity: None,
     };
     // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
     let _ = subject.client.call(request).await;
@@ -238,6 +239,7 @@ async fn other_cluster(subject: &Subject) -> Verdict {
         context,
         service: Some(service),
         targets: None,
+        identity: None,
     };
     let answer = subject.client.call(request).await?;
     let answer = answer.answer.unwrap_or_default();

@@ -156,6 +156,7 @@ async fn without_uid(subject: &Subject) -> Verdict {
         context: without_uid(),
         service: Some(service.clone()),
         targets: subject.targets(&subject.target_nodes()).await?,
+        identity: None,
     };
     let answered = subject.client.call(request).await;
     let answered = answered.map(|answer| answer.answer.unwrap_or_default());
@@ -167,6 +168,7 @@ async fn without_uid(subject: &Subject) -> Verdict {
         context: subject.context_of_another_cluster(),
         service: Some(service.clone()),
         targets: None,
+        identity: None,
     };
     let of_another = subject.client.call(request).await?;
     let of_another = of_another.answer.unwrap_or_default();
@@ -174,6 +176,7 @@ async fn without_uid(subject: &Subject) -> Verdict {
     let request = DeleteLoadBalancerRequest {
         context: without_uid(),
         service: Some(service.clone()),
+        identity: None,
     };
     subject.client.call(request).await?;
     let exists = |one: &LoadBalancerAnswer| one.disposition() != Disposition::Absent;

@@ -271,6 +271,7 @@ impl Cleanup {
             state.orphaned = None;
             state.reset();
         });
+        self.term.provider.load_balancers().forget(&key.uid);
         self.term.targets.applied.progressed();
         let next = self.term.services.get(&key.name);
         let is_other = |next: &ServiceView| {

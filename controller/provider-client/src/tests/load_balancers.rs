@@ -10,15 +10,16 @@ use outrigger_core::{
     },
 };
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, ready, refusal},
+    fake::{Reply, ready, refusal, taken},
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::{Error, PlanOperation};
-use outrigger_runtime::fixture::Warnings;
+use crate::{Error, PlanOperation, Provider};
+use outrigger_runtime::{fence::Fence, fixture::Warnings};
 
 fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
     v1::LoadBalancerAnswer {
@@ -31,6 +32,102 @@ async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
         .ensure_alone(&service(name), &targets(["a"]))
         .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_identity_of_the_last_answer_goes_with_each_later_call_the_delete_included() {
+    let rig = Rig::balancing(|offered| {
+        offered.load_balancers.get_or_insert_default().plan = true;
+    })
+    .await;
+    let fence = || Fence::new(|| true, &CancellationToken::new());
+    let provider = rig.provider.fenced(fence());
+    let (web, all) = (service("web"), targets(["a"]));
+    let balancers = &rig.fake.balancers;
+    let named = |id: &str| {
+        Some(v1::LoadBalancerIdentity {
+            id: id.into(),
+            name: "web".into(),
+        })
+    };
+    let made = v1::LoadBalancerAnswer {
+        identity: named("lb-1"),
+        ..ready()
+    };
+    balancers.ensure.on(move |_| Reply::Say(made.clone()));
+    let moved = v1::LoadBalancerAnswer {
+        identity: named("lb-2"),
+        ..taken()
+    };
+    balancers.update.on(move |_| Reply::Say(moved.clone()));
+
+    // A list that lags behind does not show it: an absence takes nothing away.
+    let plan = async |operation| {
+        let plan = provider.load_balancers().plan(operation, &web, &all);
+        plan.await.unwrap();
+    };
+    provider.load_balancers().get(&web, &all).await.unwrap();
+    provider.ensure_alone(&web, &all).await.unwrap();
+    provider.load_balancers().get(&web, &all).await.unwrap();
+    plan(PlanOperation::Ensure).await;
+    provider.update_alone(&web, &all).await.unwrap();
+    provider.ensure_alone(&web, &all).await.unwrap();
+    provider.update_alone(&web, &all).await.unwrap();
+    plan(PlanOperation::Delete).await;
+    provider.delete_alone(&web).await.unwrap();
+    let sent = [
+        balancers
+            .get
+            .calls()
+            .into_iter()
+            .map(|(_, call)| call.identity)
+            .collect(),
+        balancers
+            .ensure
+            .calls()
+            .into_iter()
+            .map(|(_, call)| call.identity)
+            .collect(),
+        balancers
+            .update
+            .calls()
+            .into_iter()
+            .map(|(_, call)| call.identity)
+            .collect(),
+        balancers
+            .plan
+            .calls()
+            .into_iter()
+            .map(|(_, call)| call.identity)
+            .collect(),
+        balancers
+            .delete
+            .calls()
+            .into_iter()
+            .map(|(_, call)| call.identity)
+            .collect::<Vec<_>>(),
+    ];
+    let (first, second) = (named("lb-1"), named("lb-2"));
+    let expected = [
+        vec![None, first.clone()],
+        vec![None, second.clone()],
+        vec![first.clone(), first],
+        vec![named("lb-1"), second.clone()],
+        vec![second],
+    ];
+    assert_eq!(sent, expected);
+
+    // Neither the deleted load balancer nor another lease term leaves one.
+    let last = async |provider: &Provider| {
+        provider.load_balancers().get(&web, &all).await.unwrap();
+        balancers.get.calls().pop().unwrap().1.identity
+    };
+    assert_eq!(last(&provider).await, None);
+    provider.ensure_alone(&web, &all).await.unwrap();
+    assert_eq!(last(&provider).await, named("lb-1"));
+    assert_eq!(last(&rig.provider.fenced(fence())).await, None);
+    provider.load_balancers().forget(&web.uid);
+    assert_eq!(last(&provider).await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,6 +82,7 @@ fn plan_makes() -> Defect {
                 context: request.context,
                 service: request.service,
                 targets: request.targets,
+                identity: None,
             };
             next.ask(&call, &ensure).await;
         }

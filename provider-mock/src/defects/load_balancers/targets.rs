@@ -68,6 +68,7 @@ async fn ensure(call: &Call, next: &Next, change: fn(&mut Service)) {
         context: request.context,
         service: request.service,
         targets: request.targets,
+        identity: None,
     };
     ensure.service.iter_mut().for_each(change);
     next.ask(call, &ensure).await;

@@ -105,10 +105,10 @@ func (c *idCache) drop(tag string) {
 }
 
 // find is the Service's load balancer, nil if there is none. It is found by its tag, never by its name:
-// by the id that is remembered or that the Service's annotation names, where that one has the tag, else
+// by the id that is remembered or that the call or the Service's annotation names, where that one has the tag, else
 // among all of the team.
 func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, tags tags) (*godo.LoadBalancer, error) {
-	for _, id := range []string{s.ids.get(tags.service), service.Annotations[IDAnnotation]} {
+	for _, id := range []string{s.ids.get(tags.service), provider.CallOf(ctx).Identity.GetId(), service.Annotations[IDAnnotation]} {
 		balancer, err := s.tagged(ctx, id, tags.service)
 		if err != nil {
 			return nil, err

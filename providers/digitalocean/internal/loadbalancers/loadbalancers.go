@@ -2,6 +2,7 @@
 package loadbalancers
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -234,7 +235,7 @@ func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service,
 	if err != nil || len(owned) > 0 {
 		return owned, err
 	}
-	id := s.ids.get(tags.service)
+	id := cmp.Or(s.ids.get(tags.service), provider.CallOf(ctx).Identity.GetId())
 	if id == "" && !s.Options.Adopt {
 		id = service.Annotations[IDAnnotation]
 	}
