@@ -62,7 +62,7 @@ class Balancers(LoadBalancers):
         return await self.ensure_load_balancer(call, service, targets)
 
     async def delete_load_balancer(self, call: Call, service: v1.Service) -> Any:
-        return ABSENT
+        return self.change(call, service)
 
 
 class Table(Routes):

@@ -5,30 +5,30 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from conftest import Balancers, Disks, Machines, Table, ensure, look_up, provider, service, until
+from conftest import INLINE, Balancers, Disks, Machines, Table, ensure, look_up, provider, service, until
 from errors import failure, read
 
 from outrigger_provider import (
+    ABSENT,
     NOT_MANAGED,
+    RETAINED,
     Call,
     CallerGoneError,
     Error,
     Instances,
     LoadBalancers,
     Lookup,
-    ProviderError,
     Query,
     Reason,
-    Routes,
     Targets,
     WithEffects,
     absent,
-    in_progress,
     not_managed,
     not_visible_yet,
     ready,
@@ -51,7 +51,6 @@ async def test_each_item_has_the_result_of_its_key(tmp_path: Path) -> None:
     answers: dict[str, Any] = {
         "found": v1.Instance(provider_id="test://found"),
         "absent": absent("terminated"),
-        "cached": absent(age=3600),
         "young": not_visible_yet(),
         "foreign": not_managed("it is of another cloud"),
         "effects": WithEffects(absent(), EFFECTS),
@@ -66,7 +65,6 @@ async def test_each_item_has_the_result_of_its_key(tmp_path: Path) -> None:
     results = await looked_up(tmp_path, answer, *answers, "raised")
     assert results["found"].found.provider_id == "test://found"
     assert results["absent"].absent == v1.Absent(certainty=v1.ABSENCE_CERTAINTY_CONFIRMED, reason="terminated")
-    assert results["cached"].absent.certainty == v1.ABSENCE_CERTAINTY_NOT_VISIBLE_YET
     assert results["young"].absent.certainty == v1.ABSENCE_CERTAINTY_NOT_VISIBLE_YET
     assert results["foreign"].not_managed.reason == "it is of another cloud"
     assert results["effects"].effects == results["raised"].effects == EFFECTS
@@ -90,42 +88,22 @@ async def test_a_wrong_type_and_an_exception_are_errors_of_their_item_and_opaque
         assert error.text == "the provider failed: look for request id r-1 in its log"
     logged = [str(record.exc_info and record.exc_info[1]) for record in caplog.records if record.levelname == "ERROR"]
     assert sorted(logged) == [
-        "Machines has answered NoneType about 'nothing', and not Instance or another outcome",
-        "Machines has answered Route about 'route', and not Instance or another outcome",
-        "Machines has answered int about 'number', and not Instance or another outcome",
+        "NoneType is no lookup of nothing",
+        "Route is no lookup of route",
+        "int is no lookup of number",
         "secret",
     ]
 
 
-class Batch(Instances):
-    """Answers a batch as a test says."""
+async def test_a_batch_is_answered_by_one_call_of_a_thread(tmp_path: Path) -> None:
+    class Batch(Instances):
+        def get_instances(self, call: Call, nodes: Sequence[v1.Node], query: Query) -> dict[str, Lookup]:
+            assert threading.current_thread().name.startswith("handler")
+            return {node.name: not_visible_yet() for node in nodes}
 
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def get_instances(self, call: Call, nodes: Any, query: Query) -> Any:
-        return self.answer
-
-
-async def test_a_batch_without_some_results_has_errors_in_their_place(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    answer = {"a": not_visible_yet(), "other": not_visible_yet()}
-    async with served(provider(instances=Batch(answer)), tmp_path / "p.sock") as client:
+    async with served(provider(instances=Batch()), tmp_path / "p.sock") as client:
         response = await client.call("BatchGetInstances", look_up("a", "b"))
-    assert [result.key for result in response.results] == ["a", "b"]
-    assert read(response.results[1].error).code == "INTERNAL"
-    assert "Batch has no result for 'b'" in caplog.text
-    assert "for an item that the request does not have" in caplog.text
-
-
-async def test_a_batch_that_is_no_mapping_fails_whole(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with served(provider(instances=Batch(["a"])), tmp_path / "p.sock") as client:
-        failed = await failure(client.call("BatchGetInstances", look_up("a")))
-        assert (failed.code, failed.reason) == ("INTERNAL", "")
-        # The next call is served.
-        assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
-    assert "Batch has answered list, and not a mapping" in caplog.text
+    assert [(result.key, result.HasField("absent")) for result in response.results] == [("a", True), ("b", True)]
 
 
 async def test_items_that_hang_do_not_take_the_others_with_them(tmp_path: Path) -> None:
@@ -139,23 +117,6 @@ async def test_items_that_hang_do_not_take_the_others_with_them(tmp_path: Path) 
     results = {result.key: result for result in response.results}
     assert results["a"].HasField("absent")
     assert read(results["hangs"].error).code == "DEADLINE_EXCEEDED"
-
-
-async def test_an_error_of_the_whole_class_stops_the_batch(tmp_path: Path) -> None:
-    calls = []
-
-    def answer(call: Call, node: v1.Node) -> Any:
-        calls.append(node.name)
-        raise Error(Reason.RATE_LIMITED, "slow down", retry_after=7, effects=EFFECTS)
-
-    machines = Machines(answer)
-    machines.concurrency = 1
-    async with served(provider(instances=machines), tmp_path / "p.sock") as client:
-        response = await client.call("BatchGetInstances", look_up("a", "b", "c"))
-    assert len(calls) == 1
-    failures = [read(result.error) for result in response.results]
-    assert {(each.reason, each.retry_after) for each in failures} == {("RATE_LIMITED", 7)}
-    assert [result.HasField("effects") for result in response.results].count(True) == 1
 
 
 async def test_a_query_is_read_and_a_later_view_is_everything(tmp_path: Path) -> None:
@@ -237,31 +198,20 @@ async def test_what_is_not_implemented_is_neither_offered_nor_served(tmp_path: P
     named = provider(instances=Machines(), load_balancers=Balancers())
     async with served(named, tmp_path / "p.sock", shakes_hands=False) as client:
         offered = (await client.shake_hands()).capabilities
-        assert (offered.instances.list, offered.instances.max_batch_size) == (False, 100)
+        assert not offered.instances.list
         assert (offered.load_balancers.list, offered.load_balancers.plan) == (False, False)
-        assert (offered.node_sets.deltas, offered.HasField("routes"), offered.HasField("volumes")) == (
-            True,
-            False,
-            False,
-        )
+        fields = [name for name in ("instances", "load_balancers", "node_sets", "routes") if offered.HasField(name)]
+        assert fields == ["instances", "load_balancers", "node_sets"]
         for name, request in (
-            ("BatchGetVolumes", v1.BatchGetVolumesRequest()),
+            ("GetVolume", v1.GetVolumeRequest()),
             ("PlanLoadBalancer", v1.PlanLoadBalancerRequest()),
         ):
-            refused = await failure(client.call(name, request))
-            assert (refused.code, refused.reason) == ("UNIMPLEMENTED", "CAPABILITY_DISABLED")
+            assert (await failure(client.call(name, request))).code == "UNIMPLEMENTED"
         unknown: Any = client.channel.unary_unary("/cloudprovider.v2.Other/Call")
         assert (await failure(unknown(b""))).code == "UNIMPLEMENTED"
 
 
-def test_a_service_with_none_of_its_methods_is_refused() -> None:
-    with pytest.raises(ProviderError, match="Instances has neither get_instance nor get_instances"):
-        provider(instances=Instances()).check()
-    with pytest.raises(ProviderError, match="Routes has neither create_route nor create_routes"):
-        provider(routes=Routes()).check()
-
-
-async def test_requests_that_are_too_large_or_unreadable_are_invalid(tmp_path: Path) -> None:
+async def test_requests_that_are_too_large_or_unreadable_end_their_call_alone(tmp_path: Path) -> None:
     named = provider(instances=Machines(lambda call, node: not_visible_yet()))
     named.max_message_bytes = 6 << 20
     async with served(named, tmp_path / "p.sock") as client:
@@ -270,25 +220,18 @@ async def test_requests_that_are_too_large_or_unreadable_are_invalid(tmp_path: P
         request.items[0].annotations["a"] = "x" * (5 << 20)
         assert len((await client.call("BatchGetInstances", request)).results) == 1
         request.items[0].annotations["a"] = "x" * (6 << 20)
-        refused = await failure(client.call("BatchGetInstances", request))
-        assert (refused.reason, "is larger than" in refused.text) == ("INVALID_REQUEST", True)
+        assert (await failure(client.call("BatchGetInstances", request))).code == "RESOURCE_EXHAUSTED"
         raw: Any = client.channel.unary_unary(METHODS["BatchGetInstances"].path)
-        assert (await failure(raw(b"\xff"))).reason == "INVALID_REQUEST"
+        assert (await failure(raw(b"\xff"))).code == "UNKNOWN"
         assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
 
 
-async def test_effects_are_left_out_of_an_answer_that_is_too_large(tmp_path: Path) -> None:
-    large = v1.KubernetesEffects(set_annotations={"a": "x" * 3000})
-    named = provider(instances=Machines(lambda call, node: WithEffects(not_visible_yet(), large)))
-    async with served(named, tmp_path / "p.sock", shakes_hands=False) as client:
-        cluster = v1.ClusterInfo(name=CONTEXT.cluster_name)
-        handshake = v1.HandshakeRequest(min_minor=1, max_minor=1, cluster=cluster, max_receive_message_bytes=4000)
-        await client.call("Handshake", handshake)
-        assert (await client.call("BatchGetInstances", look_up("a"))).results[0].HasField("effects")
-        response = await client.call("BatchGetInstances", look_up("a", "b"))
-        assert [result.HasField("effects") for result in response.results] == [False, False]
-        too_large = await failure(client.call("BatchGetInstances", look_up("a" * 4000)))
-        assert (too_large.code, too_large.reason) == ("INTERNAL", "")
+async def test_a_text_of_any_length_is_an_error_within_the_limit(tmp_path: Path) -> None:
+    def refuse(*_: Any) -> None:
+        raise Error(Reason.CLOUD_ERROR, "ä" * 5000)
+
+    async with served(provider(load_balancers=Balancers(refuse)), tmp_path / "p.sock") as client:
+        assert (await failure(client.call("EnsureLoadBalancer", ensure()))).text == "ä" * 512
 
 
 async def test_a_call_without_the_uid_of_the_cluster_is_refused_unless_the_cloud_has_no_tags(tmp_path: Path) -> None:
@@ -306,37 +249,44 @@ async def test_a_call_without_the_uid_of_the_cluster_is_refused_unless_the_cloud
                 assert (await client.call("EnsureLoadBalancer", request)).answer.status.ingress
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        ("ready", "Balancers.ensure_load_balancer has answered str, and not LoadBalancerAnswer"),
-        (ready(), "without an address"),
-        (v1.LoadBalancerAnswer(), "LOAD_BALANCER_DISPOSITION_UNSPECIFIED, which is no answer to EnsureLoadBalancer"),
-    ],
-)
-async def test_a_wrong_answer_about_a_load_balancer_is_an_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, answer: Any, says: str
-) -> None:
-    named = provider(load_balancers=Balancers(lambda call, service, targets: answer))
-    async with served(named, tmp_path / "p.sock") as client:
-        assert (await failure(client.call("EnsureLoadBalancer", ensure()))).code == "INTERNAL"
-    assert says in caplog.text
-
-
-async def test_answers_stay_within_their_limits(tmp_path: Path) -> None:
-    answer = in_progress(3600)
-    answer.reason, answer.message = "r" * 200, "m" * 2000
-    named = provider(load_balancers=Balancers(lambda call, service, targets: answer))
-    async with served(named, tmp_path / "p.sock") as client:
+@pytest.mark.parametrize("answer", [ABSENT, NOT_MANAGED, RETAINED])
+async def test_a_constant_is_an_answer_that_no_handler_can_change(tmp_path: Path, answer: Any) -> None:
+    async with served(provider(load_balancers=Balancers(lambda *_: answer)), tmp_path / "p.sock") as client:
         sent = (await client.call("EnsureLoadBalancer", ensure())).answer
-    assert (sent.retry_after.seconds, len(sent.reason.encode()), len(sent.message.encode())) == (300, 128, 1024)
+    assert sent == v1.LoadBalancerAnswer(disposition=answer)
+    with pytest.raises(AttributeError):
+        answer.message = "of another Service"
+
+
+async def test_an_answer_that_is_none_is_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with served(provider(load_balancers=Balancers(lambda *_: "ready")), tmp_path / "p.sock") as client:
+        assert (await failure(client.call("EnsureLoadBalancer", ensure()))).code == "INTERNAL"
+    assert "the provider failed" in caplog.text
+
+
+async def test_the_identity_of_an_earlier_answer_reaches_the_handler(tmp_path: Path) -> None:
+    hints = []
+
+    def change(call: Call, of: v1.Service, targets: Targets | None = None) -> v1.LoadBalancerAnswer:
+        hints.append(call.identity.id)
+        return ready("192.0.2.1", identity=v1.LoadBalancerIdentity(id="lb-1"))
+
+    async with served(provider(load_balancers=Balancers(change)), tmp_path / "p.sock") as client:
+        identity = (await client.call("EnsureLoadBalancer", ensure())).answer.identity
+        update = v1.UpdateLoadBalancerNodesRequest(service=service(), targets=INLINE, identity=identity)
+        assert (await client.call("UpdateLoadBalancerNodes", update)).answer.identity == identity
+        await client.call("DeleteLoadBalancer", v1.DeleteLoadBalancerRequest(service=service(), identity=identity))
+    assert hints == ["", "lb-1", "lb-1"]
 
 
 async def test_a_service_of_another_class_is_left_alone(tmp_path: Path) -> None:
     balancers = Balancers()
     balancers.capability = v1.LoadBalancersCapability(classes=["example.com/ours"])
     async with served(provider(load_balancers=balancers), tmp_path / "p.sock") as client:
-        for name, expected in (("example.com/ours", ready("192.0.2.1")), ("example.com/other", NOT_MANAGED)):
+        for name, expected in (
+            ("example.com/ours", ready("192.0.2.1")),
+            ("example.com/other", v1.LoadBalancerAnswer(disposition=NOT_MANAGED)),
+        ):
             request = ensure()
             request.service.load_balancer_class = name
             assert (await client.call("EnsureLoadBalancer", request)).answer == expected
@@ -351,31 +301,6 @@ async def test_no_service_is_invalid(tmp_path: Path) -> None:
             assert (await failure(client.call(name, request))).reason == "INVALID_REQUEST"
 
 
-async def test_an_update_answers_each_service_as_it_comes(tmp_path: Path) -> None:
-    leave = asyncio.Event()
-
-    async def change(call: Call, of: v1.Service, targets: Targets) -> Any:
-        if of.uid == "slow":
-            await leave.wait()
-        if of.uid == "fails":
-            raise Error(Reason.CONFLICT, "lost")
-        return ready()
-
-    request = v1.UpdateLoadBalancerNodesRequest(
-        items=[service("slow"), service("fast"), service("fails")], targets=ensure().targets
-    )
-    async with served(provider(load_balancers=Balancers(change)), tmp_path / "p.sock") as client:
-        keys = []
-        async for part in client.call("UpdateLoadBalancerNodes", request):
-            keys += [result.key for result in part.results]
-            for result in part.results:
-                assert result.key != "fails" or read(result.error).reason == "CONFLICT"
-            if len(keys) == 2:
-                leave.set()
-    assert keys[-1] == "slow"
-    assert len(keys) == 3
-
-
 class Held:
     """Changes that wait, and what became of them."""
 
@@ -384,11 +309,14 @@ class Held:
 
     async def change(self, call: Call, of: v1.Service, targets: Targets) -> v1.LoadBalancerAnswer:
         self.calls.append(call)
-        await self.leave.wait()
         try:
+            await self.leave.wait()
             call.check()
         except CallerGoneError:
             self.ended.append("gone")
+            raise
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
             raise
         self.ended.append("done")
         return ready("192.0.2.1")
@@ -398,7 +326,7 @@ class Held:
 async def test_a_change_outlives_its_caller_and_holds_its_key(
     tmp_path: Path, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outrigger_provider.load_balancers.KEY_PATIENCE", 0.1)
+    monkeypatch.setattr("outrigger_provider.keys.PATIENCE", 0.1)
     held = Held()
     named = provider(load_balancers=Balancers(held.change))
     async with served(named, tmp_path / "p.sock") as client:
@@ -450,8 +378,7 @@ async def test_a_change_that_hangs_is_cancelled_in_the_end(tmp_path: Path, monke
     held = Held()
     async with served(provider(load_balancers=Balancers(held.change)), tmp_path / "p.sock") as client:
         client.call("EnsureLoadBalancer", ensure(), timeout=0.1)
-        await until(lambda: bool(held.calls) and not held.calls[0].tasks)
-    assert held.ended == []
+        await until(lambda: held.ended == ["cancelled"])
 
 
 async def test_a_lookup_ends_with_its_caller(tmp_path: Path) -> None:
@@ -487,6 +414,7 @@ async def test_no_more_services_are_worked_on_than_the_provider_takes(tmp_path: 
 
 async def test_calls_that_hang_are_dropped_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrigger_provider.server.PATIENCE", 0.1)
+    monkeypatch.setattr("outrigger_provider.server.HANG_UP", 0.1)
     monkeypatch.setattr("outrigger_provider.server.GRACE", 0.1)
     held = Held()
     async with served(provider(load_balancers=Balancers(held.change)), tmp_path / "p.sock") as client:
@@ -500,7 +428,10 @@ async def test_calls_that_hang_are_dropped_at_the_end(tmp_path: Path, monkeypatc
     await channel.close(None)
 
 
-async def test_routes_are_changed_one_at_a_time_for_each_destination(tmp_path: Path) -> None:
+async def test_routes_are_changed_one_at_a_time_for_each_destination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrigger_provider.keys.PATIENCE", 0.1)
     leave, begun = asyncio.Event(), []
 
     async def change(call: Call, route: v1.Route) -> Any:
@@ -509,35 +440,43 @@ async def test_routes_are_changed_one_at_a_time_for_each_destination(tmp_path: P
             await leave.wait()
         if route.destination_cidr == "10.0.2.0/24":
             raise Error(Reason.CONFLICTING_RESOURCE, "it leads elsewhere")
-        return v1.Route(name="r-1", destination_cidr=route.destination_cidr) if route.node_name == "named" else None
+        made = v1.Route(name="r-1", destination_cidr=route.destination_cidr)
+        return WithEffects(made, EFFECTS) if route.node_name == "named" else None
 
-    def routes(*cidrs: str) -> list[v1.Route]:
-        return [v1.Route(destination_cidr=cidr, node_name="named" if cidr == "10.0.1.0/24" else "") for cidr in cidrs]
+    def create(cidr: str, node: str = "") -> v1.CreateRouteRequest:
+        return v1.CreateRouteRequest(route=v1.Route(destination_cidr=cidr, node_name=node))
 
     async with served(provider(routes=Table(change)), tmp_path / "p.sock") as client:
-        busy = asyncio.ensure_future(
-            client.call("BatchDeleteRoutes", v1.BatchDeleteRoutesRequest(items=routes("fd00:0:0::/64")))
-        )
+        delete = v1.DeleteRouteRequest(route=v1.Route(destination_cidr="fd00:0:0::/64"))
+        busy = asyncio.ensure_future(client.call("DeleteRoute", delete))
         await until(lambda: bool(begun))
-        cidrs = ("10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24", "fd00::/64")
-        response = await client.call("BatchCreateRoutes", v1.BatchCreateRoutesRequest(items=routes(*cidrs)))
-        results = {result.key: result for result in response.results}
-        assert results["10.0.0.0/24"].found == v1.Route()
-        assert results["10.0.1.0/24"].found.name == "r-1"
-        assert read(results["10.0.2.0/24"].error).reason == "CONFLICTING_RESOURCE"
-        refused = read(results["fd00::/64"].error)
-        assert (refused.reason, refused.retry_after) == ("OPERATION_IN_PROGRESS", 1)
+        unnamed = await client.call("CreateRoute", create("10.0.0.0/24"))
+        assert unnamed.HasField("found")
+        assert unnamed.found == v1.Route()
+        named = await client.call("CreateRoute", create("10.0.1.0/24", "named"))
+        assert (named.found.name, named.effects) == ("r-1", EFFECTS)
+        refused = await failure(client.call("CreateRoute", create("10.0.2.0/24")))
+        assert refused.reason == "CONFLICTING_RESOURCE"
+        refused = await failure(client.call("CreateRoute", create("fd00::/64")))
+        assert refused.reason == "OPERATION_IN_PROGRESS"
         leave.set()
-        assert (await busy).results[0].HasField("absent")
+        assert (await busy).HasField("absent")
         parts = [part async for part in client.call("ListRoutes", v1.ListRoutesRequest())]
         assert [part.complete for part in parts] == [True]
 
 
-async def test_volumes_are_looked_up(tmp_path: Path) -> None:
-    topology = v1.VolumeTopology(labels={"topology.kubernetes.io/zone": "z"})
-    async with served(provider(volumes=Disks(lambda call, volume: topology)), tmp_path / "p.sock") as client:
-        response = await client.call("BatchGetVolumes", v1.BatchGetVolumesRequest(items=[v1.Volume(key="k")]))
-    assert (response.results[0].key, response.results[0].found) == ("k", topology)
+@pytest.mark.parametrize(
+    ("outcome", "field"),
+    [
+        (v1.VolumeTopology(labels={"topology.kubernetes.io/zone": "z"}), "found"),
+        (absent(), "absent"),
+        (not_managed("it is of another account"), "not_managed"),
+    ],
+)
+async def test_a_volume_is_looked_up(tmp_path: Path, outcome: Any, field: str) -> None:
+    async with served(provider(volumes=Disks(lambda call, volume: outcome)), tmp_path / "p.sock") as client:
+        response = await client.call("GetVolume", v1.GetVolumeRequest(volume=v1.Volume(name="v")))
+    assert getattr(response, field) == outcome
 
 
 async def test_lines_of_a_call_carry_its_request_id(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Balancers, Machines, look_up, provider, until
+from conftest import Balancers, look_up, provider, until
 from errors import failure
 from grpc.aio import AioRpcError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -22,15 +22,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from outrigger_provider import (
     Call,
     Dependencies,
-    Provider,
-    ProviderError,
     SocketError,
-    not_visible_yet,
     probe,
     serve,
     v1,
 )
-from outrigger_provider.contract import METHODS
 from outrigger_provider.socket_file import identity, path_of, prepared
 from outrigger_provider.testing import Client, served
 
@@ -44,8 +40,6 @@ class Machines(Instances):
         self.seconds = seconds
 
     async def get_instance(self, call: Call, node: v1.Node, query: Query) -> Lookup:
-        if node.name == "exits":
-            raise SystemExit(3)
         if node.name.startswith("blocks"):
             time.sleep(self.seconds)
         if node.name == "blocks-and-ends":
@@ -164,9 +158,9 @@ async def test_a_directory_that_another_start_has_locked_is_waited_for(tmp_path:
     [
         ("tcp://a:1", "no Unix socket"),
         ("/a.sock", "no Unix socket"),
-        ("unix:a.sock", "absolute"),
-        ("unix://", "absolute"),
-        ("unix:///", "directory"),
+        ("unix:a.sock", "no Unix socket"),
+        ("unix://", "no Unix socket"),
+        ("unix:///", "no Unix socket"),
         ("unix:///" + "x" * 100, "101 bytes"),
     ],
 )
@@ -212,10 +206,9 @@ async def test_health_is_what_the_status_says(tmp_path: Path) -> None:
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         unknown = await failure(health.Check(health_pb2.HealthCheckRequest(service="other")))
         assert unknown.code == "NOT_FOUND"
-        watch = aiter(health.Watch(health_pb2.HealthCheckRequest()))
-        assert (await anext(watch)).status == health_pb2.HealthCheckResponse.SERVING
         named.status = lambda: v1.GetStatusResponse(readiness=v1.READINESS_STARTING)
-        assert (await anext(watch)).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        answer = await health.Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 async def test_a_status_that_fails_is_broken(tmp_path: Path) -> None:
@@ -224,16 +217,6 @@ async def test_a_status_that_fails_is_broken(tmp_path: Path) -> None:
     async with served(named, tmp_path / "p.sock") as client:
         answer = await client.call("GetStatus", v1.GetStatusRequest())
     assert (answer.readiness, bool(answer.boot_id)) == (v1.READINESS_BROKEN, True)
-
-
-async def test_a_status_stays_within_its_limits(tmp_path: Path) -> None:
-    many = [v1.DependencyStatus(name="n" * 100, message="m" * 2000)] * 40
-    named = provider()
-    named.status = lambda: v1.GetStatusResponse(readiness=v1.READINESS_DEGRADED, dependencies=many)
-    async with served(named, tmp_path / "p.sock") as client:
-        answer = await client.call("GetStatus", v1.GetStatusRequest())
-    sizes = {(len(each.name.encode()), len(each.message.encode())) for each in answer.dependencies}
-    assert (len(answer.dependencies), sizes) == (32, {(63, 1024)})
 
 
 async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
@@ -296,11 +279,9 @@ async def test_a_signal_before_the_socket_ends_it_with_success(tmp_path: Path) -
     ("arguments", "code", "says"),
     [
         (["--fails"], 1, "the cloud does not know the token"),
-        (["--nothing"], 1, "'build' has made str, and no Provider"),
-        (["--name", "Capital"], 1, "the name 'Capital' is not legal"),
+        (["--nothing"], 1, "the provider has failed"),
         (["--endpoint", "tcp://a:1"], 2, "is no Unix socket"),
         (["sing"], 2, "invalid choice: 'sing'"),
-        (["probe", "--timeout", "0"], 2, "is not 1 to 60 seconds"),
         (["probe"], 1, "no provider serves"),
         (["--help"], 0, "--seconds"),
     ],
@@ -344,20 +325,17 @@ async def test_it_ends_with_an_error_when_its_socket_is_removed(tmp_path: Path) 
     async with started(tmp_path / "p.sock") as process:
         await process.says("serving")
         process.path.unlink()
-        await process.says("the socket is gone")
         assert "was removed or replaced" in (await process.says("the provider cannot serve"))["error"]
         assert await process.ended() == 1
 
 
-async def test_a_handler_that_blocks_the_event_loop_is_named(tmp_path: Path) -> None:
-    async with started(tmp_path / "p.sock", "--seconds=1") as process:
+async def test_a_handler_that_blocks_the_event_loop_is_noticed(tmp_path: Path) -> None:
+    async with started(tmp_path / "p.sock", "--seconds=2") as process:
         await process.says("serving")
         client = Client(process.path)
         await client.shake_hands()
         call = asyncio.ensure_future(client.call("BatchGetInstances", look_up("blocks")))
-        line = await process.says("a handler blocks the event loop")
-        assert line["handler"] == "Machines.get_instance"
-        assert (await process.says("the event loop goes on"))["seconds"] >= 0.9
+        assert (await process.says("a handler has blocked the event loop"))["seconds"] > 1
         assert len((await call).results) == 1
         await client.channel.close(None)
 
@@ -369,26 +347,12 @@ async def test_a_blocked_event_loop_is_no_cancelled_handler(tmp_path: Path) -> N
         await client.shake_hands()
         with pytest.raises(AioRpcError):
             await client.call("BatchGetInstances", look_up("blocks-and-ends"), timeout=0.3)
-        await process.says("the event loop goes on")
         assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
         await client.channel.close(None)
         process.process.send_signal(signal.SIGTERM)
         with pytest.raises(AssertionError, match="ended without saying"):
             await process.says("a line that does not come")
         assert not [line for line in process.lines if "cancelled" in json.dumps(line)]
-
-
-async def test_a_handler_that_exits_ends_the_process_and_is_named(tmp_path: Path) -> None:
-    async with started(tmp_path / "p.sock") as process:
-        await process.says("serving")
-        client = Client(process.path)
-        await client.shake_hands()
-        with pytest.raises(AioRpcError):
-            await client.call("BatchGetInstances", look_up("exits"))
-        await process.says("a handler has ended the process")
-        assert await process.ended() == 3
-        await client.channel.close(None)
-        assert not [line for line in process.lines if "stopped" in line.get("message", "")]
 
 
 async def test_a_handler_in_a_thread_blocks_nothing(tmp_path: Path) -> None:
@@ -403,40 +367,6 @@ async def test_a_handler_in_a_thread_blocks_nothing(tmp_path: Path) -> None:
         process.process.send_signal(signal.SIGTERM)
         assert await process.ended() == 0
         assert not [line for line in process.lines if "blocks" in line.get("message", "")]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (Provider("Capital", "1"), "1 to 63"),
-        (Provider("a", "1", max_message_bytes=1), "1 MiB"),
-        (Provider("a", "1", service_annotation_prefixes=["a b"]), "visible ASCII"),
-        (Provider("a", "1", node_annotation_prefixes=["a"] * 65), "65 entries"),
-    ],
-)
-def test_a_declaration_that_the_controller_would_refuse_is_refused(wrong: Provider, says: str) -> None:
-    with pytest.raises(ProviderError, match=says):
-        wrong.check()
-
-
-def test_capabilities_that_the_controller_would_refuse_are_refused() -> None:
-    machines = Machines(lambda call, node: not_visible_yet())
-    machines.capability = v1.InstancesCapability(max_batch_size=501)
-    with pytest.raises(ProviderError, match="at most 500"):
-        provider(instances=machines).check()
-    machines.capability = v1.InstancesCapability(provider_id_prefixes=[""])
-    with pytest.raises(ProviderError, match="visible ASCII"):
-        provider(instances=machines).check()
-    balancers = Balancers()
-    balancers.capability = v1.LoadBalancersCapability(without_default_class=True)
-    with pytest.raises(ProviderError, match="no Service at all"):
-        provider(load_balancers=balancers).check()
-
-
-def test_a_caller_without_a_deadline_waits_as_long_as_the_contract_says() -> None:
-    update = v1.UpdateLoadBalancerNodesRequest(items=[v1.Service(uid="1"), v1.Service(uid="2")])
-    assert METHODS["UpdateLoadBalancerNodes"].deadline(update) == 240
-    assert METHODS["BatchGetInstances"].deadline(look_up("a", "b")) == 30
 
 
 def test_a_call_of_a_test_waits_for_ever() -> None:

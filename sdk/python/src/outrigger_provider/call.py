@@ -1,15 +1,13 @@
 """One call as its handler sees it."""
 
 import asyncio
-import contextvars
 import inspect
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
+from . import v1
 from .errors import CallerGoneError
 
 
@@ -36,42 +34,39 @@ class Call:
     rpc: str = ""
     # The caller's W3C trace context; may be empty.
     traceparent: str = ""
+    # About a load balancer: its identity in the last answer that the controller remembers, else empty. A hint for a
+    # cloud whose lists lag behind its creations: look there first, and act only on what carries the Service's UID.
+    identity: v1.LoadBalancerIdentity = field(default_factory=v1.LoadBalancerIdentity)
     # By time.monotonic(): when the caller stops waiting.
     deadline: float | None = None
     changes_cloud: bool = False
     # The largest message that the caller accepts.
     max_send_bytes: int = 4 << 20
-    executor: Executor | None = None
     is_gone: bool = False
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def check(self) -> None:
         """Raises CallerGoneError once the caller no longer waits: it cancelled, its deadline passed, its connection
         was lost, or the process is ending. To be called before each change of the cloud."""
         if self.is_gone:
-            raise CallerGoneError
+            raise CallerGoneError("the caller no longer waits for this call")
 
     def remaining(self) -> float | None:
         """Seconds until the deadline: the limit of a cloud request of this call."""
         return None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
 
-    def keep(self, task: asyncio.Task[Any]) -> None:
-        """Lets the process wait for a task when it ends. asyncio itself has only a weak reference to one."""
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
     async def invoke(self, handler: Callable[..., Any], *arguments: Any) -> Any:
         """Awaits a handler that is `async def`, and runs one that is `def` in a thread."""
         if inspect.iscoroutinefunction(handler):
             return await handler(self, *arguments)
-        run = partial(contextvars.copy_context().run, handler, self, *arguments)
-        thread = asyncio.get_running_loop().run_in_executor(self.executor, run)
+        thread = asyncio.create_task(asyncio.to_thread(handler, self, *arguments))
         try:
             result = await asyncio.shield(thread)
         except asyncio.CancelledError:
             # A thread cannot be cancelled, so the key of a change stays locked until it has ended.
             if self.changes_cloud:
                 await asyncio.wait([thread])
+            # A lookup that has not begun yet never does.
+            thread.cancel()
             raise
         return await result if inspect.isawaitable(result) else result
 

@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable
 
 from . import v1
+from .call import Call
 from .contract import MINOR
 from .core import Core
-from .errors import Error, Reason, cut
+from .errors import Error, Reason
 from .logs import logger
-
-MOST_ENTRIES = 32
 
 
 class ProviderRpc:
@@ -19,23 +18,16 @@ class ProviderRpc:
     def __init__(self, core: Core) -> None:
         self.core = core
 
-    async def Handshake(self, request: v1.HandshakeRequest) -> v1.HandshakeResponse:
+    async def Handshake(self, call: Call, request: v1.HandshakeRequest) -> v1.HandshakeResponse:
         """Opens calls about a cluster."""
         least, most = request.min_minor, request.max_minor
         if least == 0 or most < least:
             text = f"min_minor {least} and max_minor {most} are no range; send 1 <= min_minor <= max_minor"
             raise Error(Reason.INVALID_REQUEST, text)
         if not least <= MINOR <= most:
-            text = (
-                f"the controller speaks minor {least} to {most} of cloudprovider.v1, this provider {MINOR} to {MINOR}"
-            )
+            text = f"the controller speaks minor {least} to {most} of cloudprovider.v1, this provider {MINOR}"
             raise Error(Reason.VERSION_UNSUPPORTED, f"{text}; upgrade the older of them")
-        fields = {
-            "controller": cut(request.controller_name, 253),
-            "controller_version": cut(request.controller_version, 253),
-            "kubernetes_version": cut(request.kubernetes_version, 253),
-            "cluster": request.cluster.name,
-        }
+        fields = {"controller_version": request.controller_version, "cluster": request.cluster.name}
         logger.info("handshake", extra=fields)
         self.core.shake_hands(request.cluster, request.max_receive_message_bytes)
         provider = self.core.provider
@@ -44,7 +36,7 @@ class ProviderRpc:
             provider_name=provider.name,
             provider_version=provider.version,
             boot_id=self.core.boot_id,
-            capabilities=self.core.offered,
+            capabilities=provider.capabilities(),
             without_cluster_id=provider.without_cluster_id,
             service_annotation_prefixes=provider.service_annotation_prefixes,
             node_annotation_prefixes=provider.node_annotation_prefixes,
@@ -52,27 +44,25 @@ class ProviderRpc:
             rate_limits=provider.rate_limits,
         )
 
-    async def GetStatus(self, request: v1.GetStatusRequest) -> v1.GetStatusResponse:
+    async def GetStatus(self, call: Call, request: v1.GetStatusRequest) -> v1.GetStatusResponse:
         """The heartbeat."""
         return self.status()
 
     def status(self) -> v1.GetStatusResponse:
-        """The author's status within the limits of the contract; one that raises is broken."""
+        """The author's status; one that raises is broken."""
         status = v1.GetStatusResponse(readiness=v1.READINESS_READY)
-        if self.core.provider.status:
-            try:
-                status = v1.GetStatusResponse()
-                status.CopyFrom(self.core.provider.status())
-            except Exception:
-                logger.exception("the provider's status has failed; reported as broken")
-                status = v1.GetStatusResponse(readiness=v1.READINESS_BROKEN)
-        status.boot_id = self.core.boot_id
-        del status.dependencies[MOST_ENTRIES:], status.quotas[MOST_ENTRIES:]
-        for dependency in status.dependencies:
-            dependency.name, dependency.message = cut(dependency.name, 63), cut(dependency.message)
-        for quota in status.quotas:
-            quota.name = cut(quota.name, 63)
-        return status
+        try:
+            if self.core.provider.status:
+                status = self.core.provider.status()
+        except Exception:
+            logger.exception("the provider's status has failed; reported as broken")
+            status = v1.GetStatusResponse(readiness=v1.READINESS_BROKEN)
+        return v1.GetStatusResponse(
+            readiness=status.readiness,
+            boot_id=self.core.boot_id,
+            dependencies=status.dependencies,
+            quotas=status.quotas,
+        )
 
     def is_serving(self) -> bool:
         """Returns the answer of grpc.health.v1."""

@@ -16,7 +16,7 @@ T = TypeVar("T")
 # The answer of a handler of a list.
 Listed: TypeAlias = Iterable[T] | AsyncIterable[T] | Awaitable[Iterable[T]]
 
-TARGET_BYTES = 1 << 20
+TARGET_BYTES = 1 << 19
 # A message that grows slowly is sent after so many seconds: the caller cancels after MethodRules.max_silence.
 TARGET_AGE = 10.0
 # A repeated field adds to each item its tag and its length.
@@ -24,22 +24,15 @@ OVERHEAD = 6
 
 
 async def pages(call: Call, response: type[M], handler: Callable[..., Any], *arguments: Any) -> AsyncIterator[M]:
-    """The items of a handler in messages of about 1 MiB, of which the last one says that the list is complete."""
-    kind: Any = response.DESCRIPTOR.fields_by_name["items"].message_type
+    """The items of a handler in messages of limited size, of which the last one says that the list is complete."""
     page: Any = response()
     size, since = 0, time.monotonic()
     async for item in _items(call, handler, *arguments):
-        if not isinstance(item, Message) or item.DESCRIPTOR is not kind:
-            raise TypeError(f"{handler.__qualname__} has listed {type(item).__name__}, and not {kind.name}")
         more = item.ByteSize() + OVERHEAD
-        if more > call.max_send_bytes:
-            raise ValueError(f"an item of the list has {more} bytes, and the controller accepts {call.max_send_bytes}")
         is_full = size + more > min(TARGET_BYTES, call.max_send_bytes) or time.monotonic() - since > TARGET_AGE
         if size and is_full:
             yield page
-            page, size = response(), 0
-        if not size:
-            since = time.monotonic()
+            page, size, since = response(), 0, time.monotonic()
         page.items.append(item)
         size += more
     page.complete = True
@@ -56,10 +49,7 @@ async def _items(call: Call, handler: Callable[..., Any], *arguments: Any) -> As
         async for item in listed:
             yield item
         return
-    if not isinstance(listed, Iterable):
-        raise TypeError(f"{handler.__qualname__} has answered {type(listed).__name__}, and not a list")
     iterator = iter(listed)
-    loop = asyncio.get_running_loop()
-    while chunk := await loop.run_in_executor(call.executor, lambda: list(itertools.islice(iterator, 100))):
+    while chunk := await asyncio.to_thread(lambda: list(itertools.islice(iterator, 100))):
         for item in chunk:
             yield item

@@ -10,6 +10,9 @@ import grpc
 from . import v1
 from .contract import METHODS
 
+# Some servers refuse the path of the socket, which is grpcio's own :authority.
+CLIENT_OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", -1)]
+
 
 async def probe(path: Path, *, is_readiness: bool = False, seconds: float = 4) -> tuple[bool, str]:
     """Returns whether the probe succeeds, and a sentence for an operator. It fails if the provider does not answer or
@@ -24,11 +27,9 @@ async def probe(path: Path, *, is_readiness: bool = False, seconds: float = 4) -
     method = METHODS["GetStatus"]
     # A connection of its own: an old one could hide that the process is dead.
     async with grpc.aio.insecure_channel(target_of(path), options=CLIENT_OPTIONS) as channel:
-        ask: Any = channel.unary_unary(
-            method.path, lambda request: request.SerializeToString(), method.response.FromString
-        )
+        ask: Any = channel.unary_unary(method.path, None, method.response.FromString)
         try:
-            status: v1.GetStatusResponse = await ask(method.request(), timeout=seconds)
+            status: v1.GetStatusResponse = await ask(b"", timeout=seconds)
         except grpc.aio.AioRpcError as error:
             return False, f"the provider at unix://{path} does not answer: {error.code().name}: {error.details()}"
     readiness = v1.Readiness.Name(status.readiness).removeprefix("READINESS_").lower()
@@ -37,10 +38,6 @@ async def probe(path: Path, *, is_readiness: bool = False, seconds: float = 4) -
     fails = {v1.READINESS_BROKEN, *([v1.READINESS_STARTING] if is_readiness else [])}
     sentence = f"the provider at unix://{path} is {readiness}{': ' if because else ''}{because}"
     return status.readiness not in fails, sentence
-
-
-# Some servers refuse the path of the socket, which is grpcio's own :authority.
-CLIENT_OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", -1)]
 
 
 def target_of(path: Path) -> str:

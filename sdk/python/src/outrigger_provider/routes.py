@@ -1,56 +1,40 @@
 """Lists, makes and removes routes from Pod CIDRs to Nodes: the methods that an author writes, and how RoutesService
 calls them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from ipaddress import ip_network
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from . import v1
-from .call import Call, implements
-from .each import each
-from .errors import Error
+from .call import Call
 from .keys import Keys
 from .lists import Listed, pages
-from .results import Results, WithEffects, absent
+from .outcomes import WithEffects, absent, split
 
-# A route that was made, as a list shows it; None: as it was asked for, or removed. An exception is its error.
-Change: TypeAlias = v1.Route | Exception | None
-Changes: TypeAlias = Mapping[str, Change | WithEffects[Change]]
-
-# Seconds after which a route is asked for again that another call changes.
-BUSY_RETRY = 1.0
+T = TypeVar("T")
+Changed: TypeAlias = T | WithEffects[T] | Awaitable[T | WithEffects[T]]
 
 
 class Routes:
     """Mark each route with call.cluster.uid, in the cloud call that creates it, and list and delete that cluster's
-    routes only. The key is the destination CIDR: one change of it runs at a time, another one is refused. The author
-    writes list_routes, and create_route and delete_route, or the methods of their plurals where one call of the cloud
-    changes many. call.check() is to be asked before each change as in LoadBalancers."""
+    routes only. The key is the destination CIDR: one change of it runs at a time. call.check() is to be asked before
+    each change as in LoadBalancers. A cloud that changes many routes by one call: Batcher."""
 
     capability = v1.RoutesCapability()
-    # How many create_route or delete_route run at a time for one batch.
-    concurrency = 8
 
     def list_routes(self, call: Call) -> Listed[v1.Route]:
         """Every route of this cluster, those that lead nowhere too; an error discards the list."""
         raise NotImplementedError
 
-    def create_route(self, call: Call, route: v1.Route) -> Change | Awaitable[Change]:
-        """Makes a route. A route that exists is a success, one to another target is CONFLICTING_RESOURCE and stays."""
+    def create_route(self, call: Call, route: v1.Route) -> Changed[v1.Route | None]:
+        """Makes a route, and answers it as a list shows it; None: as it was asked for. A route that exists is a
+        success, one to another target is CONFLICTING_RESOURCE and stays."""
         raise NotImplementedError
 
-    def delete_route(self, call: Call, route: v1.Route) -> Change | Awaitable[Change]:
+    def delete_route(self, call: Call, route: v1.Route) -> Changed[None]:
         """Removes a route, which is as it was listed or as its creation answered it. A route that is gone is a
         success."""
-        raise NotImplementedError
-
-    def create_routes(self, call: Call, routes: Sequence[v1.Route]) -> Changes | Awaitable[Changes]:
-        """The outcome of each route by its destination CIDR as it is spelled there."""
-        raise NotImplementedError
-
-    def delete_routes(self, call: Call, routes: Sequence[v1.Route]) -> Changes | Awaitable[Changes]:
-        """Likewise."""
         raise NotImplementedError
 
 
@@ -58,72 +42,27 @@ class RoutesRpc:
     """Serves RoutesService."""
 
     def __init__(self, routes: Routes) -> None:
-        self.routes = routes
-        self.keys = Keys(0, BUSY_RETRY, routes.capability.max_in_flight)
+        self.routes, self.keys = routes, Keys(routes.capability.max_in_flight)
 
     def ListRoutes(self, call: Call, request: v1.ListRoutesRequest) -> AsyncIterator[v1.ListRoutesResponse]:
         """Sends the list in parts."""
         return pages(call, v1.ListRoutesResponse, self.routes.list_routes)
 
-    async def BatchCreateRoutes(self, call: Call, request: v1.BatchCreateRoutesRequest) -> v1.BatchCreateRoutesResponse:
-        """Answers each item."""
-        results = Results(call, v1.BatchCreateRoutesResponse, type(self.routes).__name__)
-        work = (self.routes.create_route, self.routes.create_routes)
-        outcomes = await self._change(
-            call, list(request.items), *work, lambda made: v1.Route() if made is None else made
-        )
-        response: v1.BatchCreateRoutesResponse = results.respond(request.items, outcomes)
-        return response
+    async def CreateRoute(self, call: Call, request: v1.CreateRouteRequest) -> v1.CreateRouteResponse:
+        """Makes."""
+        async with self.keys.held(call, f"route {_spelled(request.route.destination_cidr)}"):
+            made, effects = split(await call.invoke(self.routes.create_route, request.route))
+        return v1.CreateRouteResponse(found=made or v1.Route(), effects=effects)
 
-    async def BatchDeleteRoutes(self, call: Call, request: v1.BatchDeleteRoutesRequest) -> v1.BatchDeleteRoutesResponse:
-        """Answers each item."""
-        results = Results(call, v1.BatchDeleteRoutesResponse, type(self.routes).__name__)
-        work = (self.routes.delete_route, self.routes.delete_routes)
-        outcomes = await self._change(
-            call, list(request.items), *work, lambda removed: absent() if removed is None else removed
-        )
-        response: v1.BatchDeleteRoutesResponse = results.respond(request.items, outcomes)
-        return response
-
-    async def _change(
-        self,
-        call: Call,
-        routes: list[v1.Route],
-        one: Callable[..., Any],
-        many: Callable[..., Any],
-        succeeded: Callable[[Any], Any],
-    ) -> dict[str, Any]:
-        """Works on the routes that no other call changes. The others are not waited for: the batch would wait too."""
-        outcomes: dict[str, Any] = {}
-        async with self.keys.slot(call), AsyncExitStack() as held:
-            free = []
-            for route in routes:
-                try:
-                    await held.enter_async_context(self.keys.key(call, f"route {spelled(route.destination_cidr)}"))
-                    free.append(route)
-                except Error as error:
-                    outcomes[route.destination_cidr] = error
-            if free and implements(self.routes, Routes, many.__name__):
-                changed = await call.invoke(many, free)
-            else:
-                changed = await each(call, free, one, concurrency=self.routes.concurrency)
-        if not isinstance(changed, Mapping):
-            raise TypeError(f"{many.__qualname__} has answered {type(changed).__name__}, and not a mapping")
-        for destination, change in changed.items():
-            if isinstance(change, WithEffects):
-                outcomes[destination] = WithEffects(_after(change.outcome, succeeded), change.effects)
-            else:
-                outcomes[destination] = _after(change, succeeded)
-        return outcomes
+    async def DeleteRoute(self, call: Call, request: v1.DeleteRouteRequest) -> v1.DeleteRouteResponse:
+        """Removes."""
+        async with self.keys.held(call, f"route {_spelled(request.route.destination_cidr)}"):
+            _, effects = split(await call.invoke(self.routes.delete_route, request.route))
+        return v1.DeleteRouteResponse(absent=absent(), effects=effects)
 
 
-def _after(change: object, succeeded: Callable[[Any], Any]) -> Any:
-    return change if isinstance(change, Exception) else succeeded(change)
-
-
-def spelled(destination: str) -> str:
-    """The same for all spellings of a destination CIDR. A text that is no CIDR is its own key."""
-    try:
+def _spelled(destination: str) -> str:
+    """The same for all spellings of a CIDR: a list may have another one than the create that follows its delete."""
+    with suppress(ValueError):
         return str(ip_network(destination, strict=False))
-    except ValueError:
-        return destination
+    return destination

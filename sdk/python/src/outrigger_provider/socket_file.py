@@ -1,4 +1,4 @@
-"""Makes the Unix socket: mode 0660 before it can be found, a stale one replaced, a live one refused."""
+"""The socket's file: mode 0660 from the moment that it can be found, a stale one replaced, a live one refused."""
 
 import asyncio
 import fcntl
@@ -31,12 +31,8 @@ class SocketError(Exception):
 def path_of(endpoint: str) -> Path:
     """The path of unix:///absolute/path or unix:/absolute/path."""
     path = endpoint.removeprefix("unix:").removeprefix("//")
-    if not endpoint.startswith("unix:"):
-        raise SocketError(f"endpoint {endpoint!r} is no Unix socket; write unix:///absolute/path")
-    if not path.startswith("/"):
-        raise SocketError(f"endpoint {endpoint!r} has no absolute path; write unix:///absolute/path")
-    if path.endswith("/"):
-        raise SocketError(f"endpoint {endpoint!r} names a directory; write unix:///absolute/path/of.sock")
+    if not endpoint.startswith("unix:") or not path.startswith("/") or path.endswith("/"):
+        raise SocketError(f"endpoint {endpoint!r} is no Unix socket; write unix:///absolute/path/of.sock")
     if (size := len(os.fsencode(path))) > MOST_BYTES:
         raise SocketError(f"endpoint {endpoint!r} has a path of {size} bytes; a Unix socket's may have {MOST_BYTES}")
     return Path(path)
@@ -46,54 +42,34 @@ def path_of(endpoint: str) -> Path:
 async def prepared(path: Path) -> AsyncIterator[Path]:
     """A name to bind and listen at, which is moved to `path` when that is done."""
     try:
-        _make_directory(path.parent)
+        # A directory that exists keeps its mode: an emptyDir belongs to root.
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The umask has removed bits.
+            path.parent.chmod(DIRECTORY_MODE)
         directory = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise SocketError(f"cannot use the directory of the socket: {error}") from error
+    # gRPC unlinks the name that it has bound when it ends: never the name that others use.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(2)}")
     try:
         # If two providers start together, the second would move its socket over the first one's.
-        await _lock(directory, path.parent)
+        async with asyncio.timeout(LOCK_SECONDS):
+            await asyncio.to_thread(fcntl.flock, directory, fcntl.LOCK_EX)
         refuse_live(path)
-        # gRPC unlinks the name that it has bound when it ends: never the name that others use.
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(2)}")
-        try:
-            yield temporary
-            temporary.chmod(SOCKET_MODE)
-            temporary.rename(path)
-        except (OSError, RuntimeError) as error:
-            # gRPC's error does not say why.
-            if not os.access(path.parent, os.W_OK | os.X_OK):
-                text = f"user {os.geteuid()} may not write in {path.parent}"
-                raise SocketError(f"cannot make the socket {path}: {text}") from error
-            temporary.unlink(missing_ok=True)
-            raise SocketError(f"cannot make the socket {path}: {error}") from error
+        # gRPC's error does not say why.
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(f"Permission denied: user {os.geteuid()} may not write in {path.parent}")
+        yield temporary
+        temporary.chmod(SOCKET_MODE)
+        temporary.rename(path)
+    except TimeoutError:
+        raise SocketError(f"{path.parent} is locked by another process that makes a socket in it") from None
+    except (OSError, RuntimeError) as error:
+        temporary.unlink(missing_ok=True)
+        raise SocketError(f"cannot make the socket {path}: {error}") from error
     finally:
         os.close(directory)
-
-
-def _make_directory(directory: Path) -> None:
-    """A directory that exists keeps its mode: an emptyDir belongs to root."""
-    if directory.is_dir():
-        return
-    _make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
-    # The umask has removed bits.
-    directory.chmod(DIRECTORY_MODE)
-
-
-async def _lock(directory: int, name: Path) -> None:
-    try:
-        async with asyncio.timeout(LOCK_SECONDS):
-            while True:
-                try:
-                    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    await asyncio.sleep(0.02)
-                else:
-                    return
-    except TimeoutError:
-        text = f"the directory {name} is locked by another process that makes a socket in it"
-        raise SocketError(text) from None
 
 
 def refuse_live(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from . import v1
-from .contract import METHODS, Method
+from .contract import METHODS
 from .probe import CLIENT_OPTIONS, target_of
 from .provider import Provider
 from .server import serve
@@ -28,47 +28,30 @@ class Client:
     def call(self, name: str, request: Any, *, timeout: float | None = None) -> Any:
         """The call of a method, to be awaited, or iterated where it answers with a stream. A request without a context
         gets CONTEXT. SyncNodeSet takes a list of requests."""
-        method = METHODS[name]
-        sent: Any = request
-        if (
-            not method.is_upload
-            and "context" in method.request.DESCRIPTOR.fields_by_name
-            and not request.HasField("context")
-        ):
-            sent = method.request()
-            sent.CopyFrom(request)
-            sent.context.CopyFrom(CONTEXT)
-        return self.send(method, sent, timeout)
+        first = next(iter(request), None) if METHODS[name].is_upload else request
+        if first is not None and "context" in first.DESCRIPTOR.fields_by_name and not first.HasField("context"):
+            first.context.CopyFrom(CONTEXT)
+        return self.send(name, request, timeout=timeout)
 
-    def send(self, method: Method, request: Any, timeout: float | None = None) -> Any:
+    def send(self, name: str, request: Any, *, timeout: float | None = None) -> Any:
         """The call with the request as it is."""
+        method = METHODS[name]
         kind = f"{'stream' if method.is_upload else 'unary'}_{'stream' if method.is_stream else 'unary'}"
-        made = getattr(self.channel, kind)(method.path, _serialized, method.response.FromString)
+        made = getattr(self.channel, kind)(method.path, method.request.SerializeToString, method.response.FromString)
         return made(iter(request) if method.is_upload else request, timeout=timeout)
 
     async def shake_hands(self) -> v1.HandshakeResponse:
         """Opens calls about the cluster of CONTEXT."""
         cluster = v1.ClusterInfo(name=CONTEXT.cluster_name, uid=CONTEXT.cluster_uid)
-        answer: v1.HandshakeResponse = await self.call(
-            "Handshake", v1.HandshakeRequest(min_minor=1, max_minor=1, cluster=cluster)
-        )
+        request = v1.HandshakeRequest(min_minor=1, max_minor=1, cluster=cluster)
+        answer: v1.HandshakeResponse = await self.call("Handshake", request)
         return answer
 
     async def sync(self, revision: str, nodes: Sequence[v1.Node]) -> v1.NodeTargets:
-        """Uploads a node set, and returns targets that name it."""
-        begin = v1.NodeSetBegin(context=CONTEXT, set_id="nodes", revision=revision, node_count=len(nodes))
-        parts = [
-            v1.SyncNodeSetRequest(begin=begin),
-            v1.SyncNodeSetRequest(chunk=v1.NodeSetChunk(upserts=nodes)),
-            v1.SyncNodeSetRequest(commit=v1.NodeSetCommit(change_count=len(nodes))),
-        ]
-        await self.call("SyncNodeSet", parts)
-        return v1.NodeTargets(ref=v1.NodeSetRef(set_id="nodes", revision=revision))
-
-
-def _serialized(message: Any) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
+        """Uploads the node set, and returns targets that name it."""
+        part = v1.SyncNodeSetRequest(nodes=nodes, complete=True, revision=revision, node_count=len(nodes))
+        await self.call("SyncNodeSet", [part])
+        return v1.NodeTargets(ref=v1.NodeSetRef(revision=revision))
 
 
 @asynccontextmanager
