@@ -1,30 +1,18 @@
 /** The facts of one call, which each handler gets. */
-import type { Method } from "./contract.js";
 import { CallerGone, Failure, isMeant, ProviderError, stopsTheClass } from "./errors.js";
+import type { LoadBalancerIdentity } from "./gen/cloudprovider/v1/load_balancers.js";
 import type { Logger } from "./logging.js";
 
 /** The cluster that calls are about. */
 export interface Cluster {
   /** The controller's --cluster-name. */
-  name: string;
+  readonly name: string;
   /** --cluster-uid, else the UID of kube-system, for tags in the cloud. Empty: not known yet. */
-  uid: string;
+  readonly uid: string;
   /** At most one of each IP family. */
-  podCidrs: readonly string[];
+  readonly podCidrs: readonly string[];
   /** Likewise. */
-  serviceCidrs: readonly string[];
-}
-
-/** The facts that a call is made of. */
-export interface CallFacts {
-  rpc: string;
-  method: Method;
-  requestId: string;
-  cluster: Cluster;
-  traceparent: string;
-  deadline: Date;
-  maxSendBytes: number;
-  log: Logger;
+  readonly serviceCidrs: readonly string[];
 }
 
 /** How long the signal of a call that changes the cloud outlives its caller: a request under way ends by itself. */
@@ -32,21 +20,6 @@ const CANCEL_GRACE_MS = 30_000;
 
 /** One call of the controller. */
 export class Call {
-  /** The method's name, such as EnsureLoadBalancer. */
-  readonly rpc: string;
-  readonly method: Method;
-  /** Names this attempt in logs and traces. The next attempt has another: a change is not idempotent by it. */
-  readonly requestId: string;
-  /** The cluster that the call is about. */
-  readonly cluster: Cluster;
-  /** W3C trace context of the caller; may be empty. */
-  readonly traceparent: string;
-  /** When the caller stops waiting. */
-  readonly deadline: Date;
-  /** The largest message that the controller accepts. */
-  readonly maxSendBytes: number;
-  /** Its lines name the call. */
-  readonly log: Logger;
   /**
    * For requests to the cloud. It is aborted when the caller no longer waits; in a call that changes the cloud 30 s later,
    * so that a change under way is not cut off.
@@ -54,6 +27,11 @@ export class Call {
   readonly signal: AbortSignal;
   /** Aborted when the caller no longer waits, whatever the call does. */
   readonly callerGone: AbortSignal;
+  /**
+   * In a call about a load balancer: its identity in the last answer, where there was one. A hint for a cloud whose lists
+   * lag behind its creations: look by it first, and act only on what carries the Service's UID.
+   */
+  identity: LoadBalancerIdentity | undefined;
   /** An error of this call that concerns the whole cloud. */
   cloudFailure: ProviderError | undefined;
 
@@ -61,12 +39,25 @@ export class Call {
   private readonly work = new AbortController();
   private readonly overdue: NodeJS.Timeout;
 
-  constructor(facts: CallFacts) {
-    ({ rpc: this.rpc, method: this.method, requestId: this.requestId, cluster: this.cluster, traceparent: this.traceparent,
-      deadline: this.deadline, maxSendBytes: this.maxSendBytes, log: this.log } = facts);
+  constructor(
+    /** The method's name, such as EnsureLoadBalancer. */
+    readonly rpc: string,
+    /** The call makes, changes or deletes something in the cloud. */
+    changesCloud: boolean,
+    /** The cluster that the call is about. */
+    readonly cluster: Cluster,
+    /** Names this attempt in logs and traces. The next attempt has another: a change is not idempotent by it. */
+    readonly requestId: string,
+    /** W3C trace context of the caller; may be empty. */
+    readonly traceparent: string,
+    /** When the caller stops waiting. */
+    readonly deadline: Date,
+    /** Its lines name the call. */
+    readonly log: Logger,
+  ) {
     this.callerGone = this.caller.signal;
-    this.signal = this.method.changesCloud ? this.work.signal : this.callerGone;
-    this.overdue = setTimeout(() => { this.giveUp(); }, Math.min(this.deadline.getTime() - Date.now(), 0x7fff_ffff)).unref();
+    this.signal = changesCloud ? this.work.signal : this.callerGone;
+    this.overdue = setTimeout(() => { this.giveUp(); }, deadline.getTime() - Date.now()).unref();
   }
 
   /** The UID of the cluster, which tags what this cluster owns. Throws INVALID_REQUEST where it is not known. */
@@ -78,11 +69,6 @@ export class Call {
   /** Throws once the caller no longer waits. A handler asks before each change of the cloud: no further one may begin then. */
   check(): void {
     this.callerGone.throwIfAborted();
-  }
-
-  /** The key of an item of this batch. */
-  keyOf(item: object): string {
-    return String((item as Record<string, unknown>)[this.method.itemKey]);
   }
 
   /** The caller no longer waits. */

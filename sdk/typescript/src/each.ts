@@ -1,67 +1,46 @@
-/** Work on the items of a batch one by one, with a deadline, and with errors that concern all of them. */
+/** Lookups of nodes one by one, for a cloud that answers no more by one call. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import type { Call } from "./call.js";
-import { CallerGone, Failure, ProviderError, stopsTheClass } from "./errors.js";
+import { Failure, stopsTheClass } from "./errors.js";
+import type { Node } from "./gen/cloudprovider/v1/common.js";
+import type { Instance } from "./gen/cloudprovider/v1/instances.js";
 import type { Result } from "./results.js";
 
-/** How long before its deadline a batch of lookups is answered, at most: enough to send the answer. */
+/** How long before its deadline a batch is answered, at most: enough to send the answer. */
 const ANSWER_MARGIN_MS = 1000;
 
-const notAsked = new Failure("not asked about, other objects took the time", status.DEADLINE_EXCEEDED);
-const notAnswered = new Failure("the cloud has not answered about this object", status.DEADLINE_EXCEEDED);
-
 /**
- * Works on each item of a batch by itself, at most `concurrency` at a time. An exception concerns its item only. Once the
- * cloud limits the rate, refuses the credentials or is away, the items that were not begun yet get that error too; once the
- * caller is gone, no other item is begun.
+ * Looks up each node by itself, at most `concurrency` at a time. An exception concerns its node only. Once the cloud limits
+ * the rate, refuses the credentials or is away, the nodes that were not begun yet get that error too.
  *
- * Shortly before the deadline of a lookup it resolves with the results that are there, and an error for each other item:
- * one that hangs must not take the answers about the others with it. The order changes from call to call, so that no item
- * is always behind those that hang.
+ * Shortly before the deadline it resolves with the results that are there, and an error for each other node: one that hangs
+ * must not take the answers about the others with it. The order changes from call to call, so that no node is always behind
+ * those that hang.
  */
-export async function each<I extends object, T>(
-  call: Call, items: readonly I[], work: (item: I) => Promise<Result<T>> | Result<T>, concurrency = 8,
-): Promise<Map<string, Result<T>>> {
-  const results = new Map<string, Result<T>>(items.map((item) => [call.keyOf(item), { error: notAsked }]));
-  const order = items.map((item) => ({ item, place: Math.random() })).sort((a, b) => a.place - b.place).map(({ item }) => item);
-  const begin = (item: I) => {
-    results.set(call.keyOf(item), { error: notAnswered });
-    return work(item);
-  };
-  const ended = eachItem(call, order, concurrency, begin, (item, result) => { results.set(call.keyOf(item), result); });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    const left = call.deadline.getTime() - Date.now();
-    if (!call.method.changesCloud) timer = setTimeout(resolve, left - Math.min(ANSWER_MARGIN_MS, left / 10));
-  });
-  await Promise.race([ended, late]);
-  clearTimeout(timer);
-  // A result that comes from now on is not in the answer.
-  return new Map(results);
-}
-
-/** Hands the result of each item to `done`. */
-export async function eachItem<I, T>(
-  call: Call, items: readonly I[], concurrency: number, work: (item: I) => Promise<Result<T>> | Result<T>,
-  done: (item: I, result: Result<T>) => Promise<void> | void,
-): Promise<void> {
-  let next = 0;
-  let stop: ProviderError | undefined;
+export async function each(
+  call: Call, nodes: readonly Node[], lookup: (node: Node) => Promise<Result<Instance>> | Result<Instance>, concurrency = 8,
+): Promise<Map<string, Result<Instance>>> {
+  const late = { error: new Failure("the cloud has not answered about this node", status.DEADLINE_EXCEEDED) };
+  const results = new Map<string, Result<Instance>>(nodes.map(({ name }) => [name, late]));
+  const order = nodes.map((node) => ({ node, place: Math.random() })).sort((a, b) => a.place - b.place).map(({ node }) => node);
   const worker = async () => {
-    for (let item = items[next]; item !== undefined && !stop && !call.callerGone.aborted; item = items[next]) {
-      next++;
-      let result: Result<T>;
+    for (let node = order.pop(); node && !call.callerGone.aborted; node = order.pop()) {
+      let result: Result<Instance>;
       try {
-        result = await work(item);
+        result = await lookup(node);
       } catch (error) {
         result = { error };
       }
-      await done(item, result);
-      if (typeof result === "object" && "error" in result && stopsTheClass(result.error)) stop ??= result.error;
+      results.set(node.name, result);
+      if ("error" in result && stopsTheClass(result.error)) for (const other of order.splice(0)) results.set(other.name, result);
     }
   };
-  await Promise.all(Array.from({ length: Math.max(concurrency, 1) }, worker));
-  // Effects stay with the first.
-  const rest = stop ? new ProviderError(stop.reason, stop.message, { retryAfter: stop.retryAfter }) : new CallerGone();
-  for (const item of items.slice(next)) await done(item, { error: rest });
+  const left = call.deadline.getTime() - Date.now();
+  await Promise.race([
+    Promise.all(Array.from({ length: Math.max(concurrency, 1) }, worker)),
+    sleep(left - Math.min(ANSWER_MARGIN_MS, left / 10), undefined, { ref: false }),
+  ]);
+  // A result that comes from now on is not in the answer.
+  return new Map(results);
 }

@@ -1,48 +1,41 @@
 /** ProviderService: the handshake, and the status by which the connection lives. */
 import { randomUUID } from "node:crypto";
 import type * as grpc from "@grpc/grpc-js";
-import { type Core, shuttingDown } from "./core.js";
-import { cut, Failure, grpcError, ProviderError } from "./errors.js";
+import type { Core } from "./core.js";
+import { Failure, grpcError, isMeant, ProviderError } from "./errors.js";
 import * as api from "./gen/cloudprovider/v1/provider.js";
 import { log } from "./logging.js";
-import { complete } from "./messages.js";
+import { type DeepPartial, whole } from "./partial.js";
 import type { Provider } from "./provider.js";
 
-/** The minor revisions of the contract that this package speaks. */
-const MIN_MINOR = 1;
-const MAX_MINOR = 1;
-/** A list in a status has at most so many entries. */
-const MAX_ENTRIES = 32;
+/** The minor revision of the contract that this package speaks. */
+const MINOR = 1;
 
 /** Which provider answers, which minor it speaks, and how it is. */
 export class Identity {
   /** Another one in each process. */
   readonly bootId = randomUUID();
 
-  constructor(private readonly core: Core, private readonly provider: Provider, private readonly capabilities: api.Capabilities) {}
+  constructor(
+    private readonly core: Core, private readonly provider: Provider, private readonly capabilities: api.Capabilities,
+    private readonly maxMessageBytes: number,
+  ) {}
 
   /** The handlers of ProviderService. */
-  service(): api.ProviderServiceServer {
-    return {
-      handshake: this.unary((request: api.HandshakeRequest) => this.handshake(request)),
-      getStatus: this.unary(() => this.status()),
-    };
+  service() {
+    return { handshake: this.unary((request: api.HandshakeRequest) => this.handshake(request)), getStatus: this.unary(() => this.status()) };
   }
 
-  /** The status of the provider within the limits of the contract; code that throws is BROKEN. */
+  /** The status of the provider; code that throws is BROKEN. */
   status(): api.GetStatusResponse {
-    let status;
+    let status: DeepPartial<api.GetStatusResponse>;
     try {
-      status = complete(api.GetStatusResponse, this.provider.status?.() ?? this.core.cloud.get(), "the status").message;
+      status = this.provider.status?.() ?? this.core.status;
     } catch (error) {
       log.error("the status of the provider failed; reported as broken", { handler: "status", error });
-      status = api.GetStatusResponse.fromPartial({ readiness: api.Readiness.BROKEN });
+      status = { readiness: api.Readiness.BROKEN };
     }
-    return {
-      ...status, bootId: this.bootId,
-      dependencies: status.dependencies.slice(0, MAX_ENTRIES).map((one) => ({ ...one, name: cut(one.name, 63), message: cut(one.message, 1024) })),
-      quotas: status.quotas.slice(0, MAX_ENTRIES).map((one) => ({ ...one, name: cut(one.name, 63) })),
-    };
+    return whole(api.GetStatusResponse, { ...status, bootId: this.bootId });
   }
 
   /** True while calls are served, as grpc.health.v1 understands it. */
@@ -51,45 +44,38 @@ export class Identity {
     return !this.core.isDraining && (readiness === api.Readiness.READY || readiness === api.Readiness.DEGRADED);
   }
 
-  private unary<Q extends object, S>(work: (request: Q) => S): grpc.handleUnaryCall<Q, S> {
+  private unary<Q, S>(work: (request: Q) => S): grpc.handleUnaryCall<Q, S> {
     return (call, reply) => {
       try {
-        if (this.core.isDraining) throw shuttingDown();
-        this.core.checkSize(call.request);
+        this.core.admitNew();
         reply(null, work(call.request));
       } catch (error) {
-        reply(grpcError(error instanceof ProviderError ? error : new Failure("the provider failed; its log says why")));
+        reply(grpcError(isMeant(error) ? error : new Failure("the provider failed")));
       }
     };
   }
 
   private handshake(request: api.HandshakeRequest): api.HandshakeResponse {
-    const minor = negotiate(request.minMinor, request.maxMinor);
+    checkMinors(request.minMinor, request.maxMinor);
     const { name = "", uid = "", podCidrs = [], serviceCidrs = [] } = request.cluster ?? {};
-    log.info("handshake", {
-      minor, controller: cut(request.controllerName, 253), controller_version: cut(request.controllerVersion, 253),
-      kubernetes_version: cut(request.kubernetesVersion, 253), cluster: name,
-    });
-    this.core.shakeHands({ name, uid, podCidrs, serviceCidrs }, request.maxReceiveMessageBytes);
+    const { controllerName, controllerVersion, kubernetesVersion } = request;
+    log.info("handshake", { controller: controllerName, controller_version: controllerVersion, kubernetes_version: kubernetesVersion, cluster: name });
+    this.core.shakeHands({ name, uid, podCidrs, serviceCidrs });
     const { provider } = this;
-    return api.HandshakeResponse.fromPartial({
-      minor, providerName: provider.name, providerVersion: provider.version ?? "", bootId: this.bootId, capabilities: this.capabilities,
-      withoutClusterId: provider.withoutClusterId ?? false,
-      serviceAnnotationPrefixes: [...provider.serviceAnnotationPrefixes ?? []],
-      nodeAnnotationPrefixes: [...provider.nodeAnnotationPrefixes ?? []],
-      maxReceiveMessageBytes: this.core.maxMessageBytes,
-      rateLimits: (provider.rateLimits ?? []).map((limit) => complete(api.RateLimit, limit, "a rate limit").message),
+    return whole(api.HandshakeResponse, {
+      minor: MINOR, providerName: provider.name, providerVersion: provider.version, bootId: this.bootId, capabilities: this.capabilities,
+      withoutClusterId: provider.withoutClusterId, serviceAnnotationPrefixes: provider.serviceAnnotationPrefixes,
+      nodeAnnotationPrefixes: provider.nodeAnnotationPrefixes, maxReceiveMessageBytes: this.maxMessageBytes, rateLimits: provider.rateLimits,
     });
   }
 }
 
-/** The minor that both sides speak: the lower of both maxima, inside both ranges. */
-export function negotiate(theirMin: number, theirMax: number): number {
-  if (theirMin === 0 || theirMax < theirMin) {
-    throw new ProviderError("INVALID_REQUEST", `min_minor ${String(theirMin)} and max_minor ${String(theirMax)} are no range; send 1 <= min_minor <= max_minor`);
+/** Throws unless the controller speaks this package's minor. */
+function checkMinors(min: number, max: number): void {
+  if (min === 0 || max < min) {
+    throw new ProviderError("INVALID_REQUEST", `min_minor ${String(min)} and max_minor ${String(max)} are no range; send 1 <= min_minor <= max_minor`);
   }
-  const minor = Math.min(MAX_MINOR, theirMax);
-  if (minor >= MIN_MINOR && minor >= theirMin) return minor;
-  throw new ProviderError("VERSION_UNSUPPORTED", `the controller speaks minor ${String(theirMin)} to ${String(theirMax)} of cloudprovider.v1, `
-    + `this provider ${String(MIN_MINOR)} to ${String(MAX_MINOR)}; upgrade the older of them`);
+  if (min <= MINOR && MINOR <= max) return;
+  throw new ProviderError("VERSION_UNSUPPORTED", `the controller speaks minor ${String(min)} to ${String(max)} of cloudprovider.v1, `
+    + `this provider ${String(MINOR)}; upgrade the older of them`);
 }

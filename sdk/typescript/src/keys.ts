@@ -1,61 +1,39 @@
 /** Limits of changes: one at a time for each key, and in all as many as the provider declares. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Call } from "./call.js";
 import { ProviderError } from "./errors.js";
 
-/** One piece of work for each key at a time. The key is kept until the work has ended, also where its caller is gone. */
-export class KeyLocks {
-  private readonly locks = new Map<string, Promise<void>>();
+/** How long a call waits for another one of its key; the controller repeats it a second later. */
+const PATIENCE_MS = 10_000;
 
-  /** A call waits `patience` milliseconds for another of its key, and is then told to come again after `retryAfter` seconds. */
-  constructor(private readonly patience: number, private readonly retryAfter = 0) {}
-
-  /** Waits until no other call has the key; what is returned releases it. */
-  async lock(call: Call, key: string): Promise<() => void> {
-    const end = Date.now() + this.patience;
-    for (let other = this.locks.get(key); other; other = this.locks.get(key)) {
-      if (!(await endsWithin(other, end - Date.now(), call.callerGone))) {
-        throw new ProviderError("OPERATION_IN_PROGRESS", `another call about ${key} is running`, { retryAfter: this.retryAfter });
-      }
-    }
-    let release: () => void = () => undefined;
-    this.locks.set(key, new Promise<void>((resolve) => { release = resolve; }));
-    return () => {
-      this.locks.delete(key);
-      release();
-    };
-  }
-}
-
-/** Throws if the caller gives up meanwhile. */
-async function endsWithin(work: Promise<void>, milliseconds: number, callerGone: AbortSignal): Promise<boolean> {
-  callerGone.throwIfAborted();
-  if (milliseconds <= 0) return false;
-  let timer: NodeJS.Timeout | undefined;
-  let giveUp: () => void = () => undefined;
-  const isTimely = await Promise.race([
-    work.then(() => true),
-    new Promise<boolean>((resolve) => {
-      giveUp = () => { resolve(false); };
-      timer = setTimeout(giveUp, milliseconds);
-      callerGone.addEventListener("abort", giveUp);
-    }),
-  ]);
-  clearTimeout(timer);
-  callerGone.removeEventListener("abort", giveUp);
-  callerGone.throwIfAborted();
-  return isTimely;
-}
-
-/** So many pieces of work at a time; 0: no limit. */
-export class Semaphore {
-  private running = 0;
+/**
+ * One change of a key at a time, and no more than `maxInFlight` in all; 0: no limit. The controller keeps to both, but work
+ * outlives a call whose caller is gone, and holds its key and its place until it has ended.
+ */
+export class Keys {
+  private readonly running = new Map<string, Promise<unknown>>();
   private readonly waiting: (() => void)[] = [];
+  private places: number;
 
-  constructor(private readonly limit: number) {}
+  constructor(maxInFlight: number) {
+    this.places = maxInFlight || Infinity;
+  }
 
-  async run<T>(call: Call, work: () => Promise<T>): Promise<T> {
-    if (this.limit > 0 && this.running >= this.limit) await new Promise<void>((resolve) => this.waiting.push(resolve));
-    else this.running++;
+  /** Does the work once no other call has the key. */
+  async run<T>(call: Call, key: string, work: () => Promise<T> | T): Promise<T> {
+    for (let other = this.running.get(key); other; other = this.running.get(key)) {
+      const late = sleep(PATIENCE_MS, "late", { signal: call.callerGone, ref: false });
+      const first = await Promise.race([other, late]).catch(() => { call.check(); });
+      if (first === "late") throw new ProviderError("OPERATION_IN_PROGRESS", `another call about ${key} is running`, { retryAfter: 1 });
+    }
+    const result = this.inPlace(call, work);
+    this.running.set(key, result.then(() => undefined, () => undefined).finally(() => this.running.delete(key)));
+    return result;
+  }
+
+  private async inPlace<T>(call: Call, work: () => Promise<T> | T): Promise<T> {
+    if (this.places > 0) this.places--;
+    else await new Promise<void>((resolve) => this.waiting.push(resolve));
     try {
       call.check();
       return await work();
@@ -63,7 +41,7 @@ export class Semaphore {
       // A call that waits takes the place over.
       const next = this.waiting.shift();
       if (next) next();
-      else this.running--;
+      else this.places++;
     }
   }
 }

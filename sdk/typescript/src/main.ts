@@ -73,38 +73,27 @@ async function runProbe(args: string[]): Promise<number> {
 async function serveUntilSignal(endpoint: string, build: () => Promise<Provider>): Promise<number> {
   const stop = new AbortController();
   let isServing = false;
-  const signalled = new Promise<number>((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.on(signal, () => {
-        if (stop.signal.aborted) {
-          log.error("provider ended", { error: `a second signal, ${signal}, before all calls had ended` });
-          resolve(1);
-        } else if (isServing) {
-          log.info("stopping", { signal });
-        } else {
-          log.info("stopped before serving", { signal });
-          resolve(0);
-        }
-        stop.abort();
-      });
-    }
-  });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      log.info("stopping", { signal });
+      // A second signal does not wait for calls.
+      if (stop.signal.aborted || !isServing) process.exit(isServing ? 1 : 0);
+      stop.abort();
+    });
+  }
   process.on("uncaughtException", (error) => {
     log.error("provider ended: an exception outside of a call, such as a promise without await", { error });
     process.exit(1);
   });
   // A log without a reader does not end the provider.
   process.stderr.on("error", () => undefined);
-  const serveAll = async () => {
-    try {
-      const provider = await build();
-      isServing = true;
-      await serve(provider, endpoint, stop.signal);
-      return 0;
-    } catch (error) {
-      log.error("provider ended", { error: error instanceof Error && error.cause === undefined ? error : String(error) });
-      return 1;
-    }
-  };
-  return Promise.race([serveAll(), signalled]);
+  try {
+    const provider = await build();
+    isServing = true;
+    await serve(provider, endpoint, stop.signal);
+    return 0;
+  } catch (error) {
+    log.error("provider ended", { error: error instanceof Error && error.cause === undefined ? error : String(error) });
+    return 1;
+  }
 }

@@ -1,11 +1,11 @@
 /** Serves a provider on its socket until it has drained. */
 import * as grpc from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
-import { Core, DEFAULT_MESSAGE_BYTES } from "./core.js";
+import { Core } from "./core.js";
 import { InstancesServiceService } from "./gen/cloudprovider/v1/instances.js";
 import { LoadBalancersServiceService } from "./gen/cloudprovider/v1/load_balancers.js";
 import { NodeSetsServiceService } from "./gen/cloudprovider/v1/node_sets.js";
-import { type Capabilities, ProviderServiceService } from "./gen/cloudprovider/v1/provider.js";
+import { ProviderServiceService } from "./gen/cloudprovider/v1/provider.js";
 import { RoutesServiceService } from "./gen/cloudprovider/v1/routes.js";
 import { VolumesServiceService } from "./gen/cloudprovider/v1/volumes.js";
 import { Identity } from "./identity.js";
@@ -17,7 +17,6 @@ import { capabilitiesOf, type Provider } from "./provider.js";
 import { routesService } from "./routes.js";
 import { listen, pathOf } from "./socket.js";
 import { volumesService } from "./volumes.js";
-import { watchEventLoop } from "./watchdog.js";
 
 // Together less than the 30 s that Kubernetes waits by default.
 /** How long running calls have to end by themselves. */
@@ -31,14 +30,14 @@ const HEALTH_INTERVAL_MS = 1_000;
 /**
  * Serves until the signal is aborted, and resolves once it has drained: new calls get SHUTTING_DOWN, running ones have 20 s
  * to end by themselves and 5 s more once their callers count as gone, then the socket is removed. It appears, with mode
- * 0660, once calls are answered. Rejects if the declaration or the endpoint is wrong, or another process serves there.
+ * 0660, once calls are answered. Rejects if the endpoint is wrong, or another process serves there.
  */
 export async function serve(provider: Provider, endpoint: string, signal: AbortSignal): Promise<void> {
   const path = pathOf(endpoint);
-  const capabilities = capabilitiesOf(provider);
-  const core = new Core(Math.max(provider.maxMessageBytes ?? DEFAULT_MESSAGE_BYTES, 1 << 20));
-  const identity = new Identity(core, provider, capabilities);
-  const { server, names } = serverOf(core, identity, provider, capabilities);
+  const maxMessageBytes = provider.maxMessageBytes ?? 4 << 20;
+  const core = new Core();
+  const identity = new Identity(core, provider, capabilitiesOf(provider), maxMessageBytes);
+  const { server, names } = serverOf(core, identity, provider, maxMessageBytes);
   const health = new HealthImplementation();
   let last = "";
   const setHealth = () => {
@@ -51,7 +50,6 @@ export async function serve(provider: Provider, endpoint: string, signal: AbortS
   health.addToServer(server);
   const timer = setInterval(setHealth, HEALTH_INTERVAL_MS).unref();
   const removeSocket = await listen(server, path);
-  const unwatch = watchEventLoop(core);
   log.info("serving", { endpoint: `unix://${path}`, provider: provider.name, version: provider.version ?? "", boot_id: identity.bootId });
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
@@ -68,39 +66,25 @@ export async function serve(provider: Provider, endpoint: string, signal: AbortS
     setTimeout(() => { server.forceShutdown(); resolve(); }, HANG_UP_MS).unref();
   });
   clearInterval(timer);
-  unwatch();
   log.info("stopped");
 }
 
 /** The services of what is offered, and ProviderService. */
-function serverOf(core: Core, identity: Identity, provider: Provider, capabilities: Capabilities): { server: grpc.Server; names: string[] } {
-  // The limit of gRPC has no reason of the contract; a larger message than the handshake names is refused with one.
-  const server = new grpc.Server({ "grpc.max_receive_message_length": 4 * core.maxMessageBytes });
+function serverOf(core: Core, identity: Identity, provider: Provider, maxMessageBytes: number): { server: grpc.Server; names: string[] } {
+  const server = new grpc.Server({ "grpc.max_receive_message_length": maxMessageBytes });
   const names: string[] = [];
   const add = (definition: grpc.ServiceDefinition, handlers: object) => {
-    server.addService(measured(core, definition), handlers as grpc.UntypedServiceImplementation);
+    server.addService(definition, handlers as grpc.UntypedServiceImplementation);
     names.push(...new Set(Object.values(definition).map(({ path }) => path.split("/")[1] ?? "")));
   };
   add(ProviderServiceService, identity.service());
   if (provider.instances) add(InstancesServiceService, instancesService(core, provider.instances));
-  if (provider.loadBalancers && capabilities.loadBalancers) {
+  if (provider.loadBalancers) {
     const sets = new NodeSets();
     add(NodeSetsServiceService, sets.service(core));
-    add(LoadBalancersServiceService, loadBalancersService(core, provider.loadBalancers, capabilities.loadBalancers, sets));
+    add(LoadBalancersServiceService, loadBalancersService(core, provider.loadBalancers, sets));
   }
-  if (provider.routes) add(RoutesServiceService, routesService(core, provider.routes, capabilities.routes?.maxInFlight ?? 0));
+  if (provider.routes) add(RoutesServiceService, routesService(core, provider.routes));
   if (provider.volumes) add(VolumesServiceService, volumesService(core, provider.volumes));
   return { server, names };
-}
-
-/** The service, with requests noted that are larger than is accepted. */
-function measured(core: Core, definition: grpc.ServiceDefinition): grpc.ServiceDefinition {
-  return Object.fromEntries(Object.entries(definition).map(([name, method]) => {
-    const requestDeserialize = (bytes: Buffer) => {
-      const request = method.requestDeserialize(bytes) as object;
-      if (bytes.length > core.maxMessageBytes) core.tooLarge.add(request);
-      return request;
-    };
-    return [name, { ...method, requestDeserialize }];
-  }));
 }

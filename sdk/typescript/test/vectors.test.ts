@@ -9,13 +9,9 @@ import { ask, node, range, reasonOf, served, service, statusOf } from "./harness
 
 interface Case<S> { case: string; steps: S[] }
 
-/** The cases of a file; `text` and `times` stand for so many of that text. */
+/** The cases of a file. */
 function cases<T>(name: string): T[] {
-  const repeated = (_: string, value: unknown) => {
-    const isRepeated = typeof value === "object" && value !== null && "times" in value && "text" in value;
-    return isRepeated ? String(value.text).repeat(Number(value.times)) : value;
-  };
-  return JSON.parse(readFileSync(new URL(`../../../vectors/${name}.json`, import.meta.url), "utf8"), repeated) as T[];
+  return JSON.parse(readFileSync(new URL(`../../../vectors/${name}.json`, import.meta.url), "utf8")) as T[];
 }
 
 /** An answer, or the reason of its refusal. */
@@ -61,17 +57,13 @@ for (const { case: name, steps } of cases<Case<NodeSetStep>>("node_sets")) {
       if (upload) {
         const call = new Promise((resolve, reject) => {
           const stream = all.nodeSets.syncNodeSet((error, answer) => { if (error) reject(error); else resolve(answer); });
-          for (const json of upload) {
-            const message = part(json);
-            const value = message.$case === "begin" ? { ...message.value, context } : message.value;
-            stream.write(v1.SyncNodeSetRequest.fromPartial({ part: { $case: message.$case, value } as v1.SyncNodeSetRequest["part"] }));
-          }
+          for (const [index, json] of upload.entries()) stream.write(v1.SyncNodeSetRequest.fromPartial(index === 0 ? { ...json, context } : json));
           stream.end();
         });
         assert.deepEqual(await answerOrReason(call), reason === undefined ? { revision } : { reason });
         continue;
       }
-      const request = { context, service: service("s"), targets: targetsOf(targets) };
+      const request = { context, service: service("s"), targets: targetsOf(targets), identity: undefined };
       const answer = await answerOrReason(ask(all.loadBalancers.ensureLoadBalancer.bind(all.loadBalancers), request));
       if (reason !== undefined) {
         assert.deepEqual(answer, { reason });

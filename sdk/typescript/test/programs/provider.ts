@@ -7,10 +7,6 @@ import { main, type Result, v1 } from "../../src/index.js";
 const released = `${process.env.CLOUDPROVIDER_ENDPOINT?.slice("unix://".length) ?? ""}.released`;
 
 const behaviours: Record<string, () => Result<v1.Instance> | Promise<Result<v1.Instance>>> = {
-  blocks: () => {
-    for (const end = Date.now() + 1_500; Date.now() < end;);
-    return { absent: "CONFIRMED" };
-  },
   slow: async () => {
     while (!existsSync(released)) await sleep(20);
     return { absent: "CONFIRMED" };
@@ -26,7 +22,7 @@ await main(async (args) => {
   if (args[0] === "throws") throw new Error("the cloud has no such account");
   if (args[0] === "waits") await sleep(60_000);
   return {
-    name: args[0] === "nameless" ? "Not Legal" : "test",
+    name: "test",
     instances: {
       batchGetInstances: (nodes) => Promise.all(nodes.map(async ({ name }) => [name, await behaviours[name]?.() ?? { absent: "CONFIRMED" }] as const)),
     },
