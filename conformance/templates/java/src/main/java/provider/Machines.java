@@ -1,14 +1,15 @@
 package provider;
 
+import dev.outrigger.cloudprovider.v1.ErrorReason;
 import dev.outrigger.cloudprovider.v1.Instance;
+import dev.outrigger.cloudprovider.v1.InstanceResult;
 import dev.outrigger.cloudprovider.v1.Node;
 import dev.outrigger.cloudprovider.v1.PowerState;
 import dev.outrigger.provider.Call;
 import dev.outrigger.provider.Instances;
-import dev.outrigger.provider.Outcome;
+import dev.outrigger.provider.Lookup;
 import dev.outrigger.provider.ProviderException;
 import dev.outrigger.provider.Query;
-import dev.outrigger.provider.Reason;
 import java.util.Map;
 
 /** Looks up three machines. Replace them by calls to your cloud. */
@@ -22,23 +23,24 @@ final class Machines implements Instances {
   private record Machine(String address, boolean isRunning) {}
 
   @Override
-  public Outcome<Instance> getInstance(Call call, Node node, Query query) {
+  public InstanceResult getInstance(Call call, Node node, Query query) {
     String providerId = node.getProviderId();
     if (!providerId.isEmpty() && !providerId.startsWith(SCHEME)) {
-      return Outcome.notManaged(providerId + " is another cloud's");
+      return Lookup.notManaged(providerId + " is another cloud's");
     }
     String name = providerId.isEmpty() ? node.getName() : providerId.substring(SCHEME.length());
     if (!name.matches("[a-z0-9-]+")) {
-      throw new ProviderException(Reason.MALFORMED_PROVIDER_ID, providerId + " is no ID of this cloud");
+      throw new ProviderException(
+          ErrorReason.ERROR_REASON_MALFORMED_PROVIDER_ID, providerId + " is no ID of this cloud");
     }
     Machine machine = MACHINES.get(name);
     if (machine == null) {
       // The controller may delete the Node. The cloud was asked during this call and showed everything.
-      return Outcome.absent();
+      return Lookup.absent();
     }
     Instance.Builder instance = Instance.newBuilder().setProviderId(SCHEME + name)
         .setPowerState(machine.isRunning() ? PowerState.POWER_STATE_RUNNING : PowerState.POWER_STATE_SHUTDOWN);
     instance.addAddressesBuilder().setType("InternalIP").setAddress(machine.address());
-    return Outcome.found(instance.build());
+    return Lookup.found(instance.build());
   }
 }

@@ -1,5 +1,6 @@
 package provider;
 
+import dev.outrigger.cloudprovider.v1.HandshakeResponse;
 import dev.outrigger.provider.Provider;
 import dev.outrigger.provider.ProviderMain;
 
@@ -11,6 +12,6 @@ public final class Main {
     ProviderMain.run(arguments, Provider.named("my-cloud", "0.1.0")
         .instances(new Machines())
         // Annotations of other prefixes are not sent, and lead to no call.
-        .serviceAnnotationPrefixes("my-cloud.example/"));
+        .declares(HandshakeResponse.newBuilder().addServiceAnnotationPrefixes("my-cloud.example/").build()));
   }
 }

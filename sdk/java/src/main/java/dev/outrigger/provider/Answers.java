@@ -1,12 +1,7 @@
 package dev.outrigger.provider;
 
-import dev.outrigger.cloudprovider.v1.LoadBalancerAnswer;
-import dev.outrigger.cloudprovider.v1.LoadBalancerDisposition;
-import dev.outrigger.cloudprovider.v1.LoadBalancerIngress;
-import dev.outrigger.cloudprovider.v1.LoadBalancerStatus;
+import dev.outrigger.cloudprovider.v1.*;
 import java.time.Duration;
-import java.util.Collection;
-import java.util.List;
 
 /** Answers about a load balancer. */
 public final class Answers {
@@ -21,19 +16,7 @@ public final class Answers {
 
   /** It is as asked for, and reached by these addresses. An update needs none. */
   public static LoadBalancerAnswer ready(String... ips) {
-    return ready(List.of(ips));
-  }
-
-  /** It is as asked for, and reached by these addresses. */
-  public static LoadBalancerAnswer ready(Collection<String> ips) {
     return of(LoadBalancerDisposition.LOAD_BALANCER_DISPOSITION_READY).setStatus(reachedBy(ips)).build();
-  }
-
-  /** It is as asked for, and reached by this name. */
-  public static LoadBalancerAnswer readyByName(String hostname) {
-    LoadBalancerIngress ingress = LoadBalancerIngress.newBuilder().setHostname(hostname).build();
-    return of(LoadBalancerDisposition.LOAD_BALANCER_DISPOSITION_READY)
-        .setStatus(LoadBalancerStatus.newBuilder().addIngress(ingress)).build();
   }
 
   /** It works, but an Ensure would change it; the difference is for the log. An answer to {@code getLoadBalancer} alone. */
@@ -44,13 +27,15 @@ public final class Answers {
   /** The change was accepted: the controller asks again after this time, 1 s to 300 s. Early addresses are published. */
   public static LoadBalancerAnswer inProgress(Duration retryAfter, String... ips) {
     return of(LoadBalancerDisposition.LOAD_BALANCER_DISPOSITION_IN_PROGRESS)
-        .setRetryAfter(Statuses.duration(retryAfter)).setStatus(reachedBy(List.of(ips))).build();
+        .setRetryAfter(ProviderException.duration(retryAfter)).setStatus(reachedBy(ips)).build();
   }
 
   /** A status with these addresses. */
-  public static LoadBalancerStatus reachedBy(Collection<String> ips) {
+  public static LoadBalancerStatus reachedBy(String... ips) {
     LoadBalancerStatus.Builder status = LoadBalancerStatus.newBuilder();
-    ips.forEach(ip -> status.addIngressBuilder().setIp(ip));
+    for (String ip : ips) {
+      status.addIngressBuilder().setIp(ip);
+    }
     return status.build();
   }
 

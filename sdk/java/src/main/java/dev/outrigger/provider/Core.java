@@ -1,174 +1,176 @@
 package dev.outrigger.provider;
 
+import com.google.protobuf.Any;
+import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Message;
-import dev.outrigger.cloudprovider.v1.CallContext;
-import dev.outrigger.cloudprovider.v1.Capabilities;
-import dev.outrigger.cloudprovider.v1.ClusterInfo;
+import com.google.protobuf.Timestamp;
+import com.google.rpc.Status;
+import dev.outrigger.cloudprovider.v1.*;
+import io.grpc.Context;
+import io.grpc.MethodDescriptor;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.ProtoMethodDescriptorSupplier;
+import io.grpc.protobuf.StatusProto;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
-import java.util.UUID;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.*;
 
-/** Admits calls, and knows those that run: the state that the services of one server share. */
+/** Admits calls, runs their handlers, and knows those that run: the state that the services of one server share. */
 final class Core {
-  static final int DEFAULT_MESSAGE_BYTES = 4 << 20;
-  /** How long a handler of a change may run on after its caller has gone. */
-  static final Duration CANCEL_GRACE = Duration.ofSeconds(30);
-  /** How long an interrupt may take to end a handler. */
-  static final Duration INTERRUPT_GRACE = Duration.ofSeconds(1);
-  /** An author who tags with the cluster's UID could not tell the resources of one without from another cluster's. */
-  private static final Set<String> TAGGED =
-      Set.of("cloudprovider.v1.LoadBalancersService", "cloudprovider.v1.RoutesService");
-
-  private final Provider provider;
-  private final Capabilities offered;
-  private final String bootId = UUID.randomUUID().toString();
   // A thread for each running handler: the controller's limits bound them, and a handler that hangs holds up no other.
-  private final ExecutorService threads = Executors.newCachedThreadPool(Core::daemon);
-  private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(Core::daemon);
+  final ExecutorService threads = Executors.newCachedThreadPool(Core::daemon);
+  final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(Core::daemon);
+  /** Calls that arrive from now on are refused. */
+  volatile boolean isStopping;
+  /** READY, or DEGRADED after a call that the cloud as a whole has failed. Never BROKEN: a restart mends no cloud. */
+  volatile GetStatusResponse status = GetStatusResponse.newBuilder().setReadiness(Readiness.READINESS_READY).build();
+  private volatile Timestamp lastSuccess;
   private final Set<Call> calls = new HashSet<>();
-  private volatile Session session;
-  private volatile boolean stopping;
+  /** The cluster of the latest handshake. */
+  private volatile ClusterInfo latestCluster;
 
-  /** The latest handshake. */
-  private record Session(Cluster cluster, int maxSendBytes) {}
-
-  Core(Provider provider) {
-    this.provider = provider;
-    this.offered = provider.capabilities();
+  /** The work of a handler, which sends its answer itself. */
+  @FunctionalInterface
+  interface Work {
+    void on(Call call) throws Exception;
   }
 
-  private static Thread daemon(Runnable work) {
+  static Thread daemon(Runnable work) {
     Thread thread = new Thread(work, "provider");
     thread.setDaemon(true);
     return thread;
   }
 
-  Provider provider() {
-    return provider;
-  }
-
-  Capabilities offered() {
-    return offered;
-  }
-
-  String bootId() {
-    return bootId;
-  }
-
-  ExecutorService threads() {
-    return threads;
-  }
-
-  boolean isStopping() {
-    return stopping;
-  }
-
-  void stop() {
-    stopping = true;
-  }
-
-  ScheduledFuture<?> later(Duration delay, Runnable work) {
-    try {
-      return timer.schedule(work, delay.toNanos(), TimeUnit.NANOSECONDS);
-    } catch (RejectedExecutionException ended) {
-      return null;
-    }
-  }
-
-  void shutdown() {
-    threads.shutdownNow();
-    timer.shutdownNow();
-  }
-
   /** Takes the cluster of a handshake. */
-  synchronized void shakeHands(ClusterInfo sent, long maxReceiveBytes) {
-    Cluster cluster =
-        new Cluster(sent.getName(), sent.getUid(), sent.getPodCidrsList(), sent.getServiceCidrsList());
-    if (session != null && cluster.uid().isEmpty() && cluster.name().equals(session.cluster.name())) {
-      // The caller has fewer rights, which must not make existing resources another cluster's.
-      cluster = cluster.withUid(session.cluster.uid());
-    }
-    // Unsigned on the wire: above 2 GiB, or negative here, it limits nothing.
-    boolean isLarge = maxReceiveBytes < 0 || maxReceiveBytes > Integer.MAX_VALUE;
-    int limit = isLarge ? Integer.MAX_VALUE : (int) maxReceiveBytes;
-    session = new Session(cluster, limit == 0 ? DEFAULT_MESSAGE_BYTES : limit);
+  synchronized void shakeHands(ClusterInfo sent) {
+    boolean isSameCluster = latestCluster != null && sent.getName().equals(latestCluster.getName());
+    // A caller with fewer rights must not make existing resources another cluster's.
+    String uid = sent.getUid().isEmpty() && isSameCluster ? latestCluster.getUid() : sent.getUid();
+    latestCluster = sent.toBuilder().setUid(uid).build();
   }
 
-  /** No call begins once the process is ending. */
-  void refuseWhenStopping() {
-    if (stopping) {
-      throw new ProviderException(Reason.SHUTTING_DOWN, "this provider is ending; connect again");
+  private void refuseWhenStopping() {
+    if (isStopping) {
+      throw new ProviderException(ErrorReason.ERROR_REASON_SHUTTING_DOWN, "this provider is ending; connect again");
     }
   }
 
-  /**
-   * The facts of a call that may run.
-   *
-   * @param remaining null where the caller named no time
-   */
-  Call admit(Method method, Message request, CallContext sent, Duration remaining, String traceparent) {
+  /** A call that may run; it does until {@link #end}. */
+  Call begin(String rpc, boolean changesCloud, CallContext sent, LoadBalancerIdentity identity) {
     refuseWhenStopping();
-    Session current = session;
-    if (current == null) {
-      throw new ProviderException(
-          Reason.NOT_HANDSHAKED, "no handshake since this provider process started; call Handshake first");
+    ClusterInfo latest = latestCluster;
+    if (latest == null || !latest.getName().equals(sent.getClusterName())) {
+      throw new ProviderException(ErrorReason.ERROR_REASON_NOT_HANDSHAKED, latest == null
+          ? "no handshake since this provider process started; call Handshake first"
+          : "the call is about cluster \"" + sent.getClusterName() + "\", the latest handshake about \""
+              + latest.getName() + "\"; call Handshake first");
     }
-    Cluster cluster = current.cluster;
-    if (!cluster.name().equals(sent.getClusterName())) {
-      throw new ProviderException(Reason.NOT_HANDSHAKED, "the call is about cluster \"" + sent.getClusterName()
-          + "\", the latest handshake about \"" + cluster.name() + "\"; call Handshake first");
-    }
-    if (!sent.getClusterUid().isEmpty()) {
-      cluster = cluster.withUid(sent.getClusterUid());
-    }
-    if (cluster.uid().isEmpty() && !provider.withoutClusterId && TAGGED.contains(method.service())) {
-      throw new ProviderException(Reason.INVALID_REQUEST,
-          "the cluster has no UID, so that its resources cannot be told from another cluster's");
-    }
-    Duration time = remaining == null ? method.deadline(request) : remaining;
-    Call call = new Call(this, cluster, sent.getRequestId(), method, traceparent, time, current.maxSendBytes);
+    ClusterInfo cluster = sent.getClusterUid().isEmpty()
+        ? latest : latest.toBuilder().setUid(sent.getClusterUid()).build();
+    Call call = new Call(rpc, changesCloud, cluster, sent.getRequestId(), identity);
     synchronized (calls) {
       calls.add(call);
     }
     return call;
   }
 
-  /** Forgets a call, whose threads have ended. */
-  void ended(Call call) {
+  /** The call runs no longer. */
+  void end(Call call) {
+    note(call.cloudFailure);
     synchronized (calls) {
       calls.remove(call);
       calls.notifyAll();
     }
   }
 
-  /** The callers of all calls count as gone. */
-  void leaveAll() {
-    Set<Call> all;
-    synchronized (calls) {
-      all = Set.copyOf(calls);
+  private void note(ProviderException failure) {
+    if (failure == null) {
+      lastSuccess = Timestamp.newBuilder().setSeconds(System.currentTimeMillis() / 1000).build();
+      status = GetStatusResponse.newBuilder().setReadiness(Readiness.READINESS_READY).build();
+      return;
     }
-    all.forEach(Call::leave);
+    DependencyStatus.Builder cloud =
+        DependencyStatus.newBuilder().setName("cloud").setReadiness(Readiness.READINESS_DEGRADED).setMessage(failure.getMessage());
+    if (lastSuccess != null) {
+      cloud.setLastSuccess(lastSuccess);
+    }
+    status = GetStatusResponse.newBuilder().setReadiness(Readiness.READINESS_DEGRADED).addDependencies(cloud).build();
   }
 
-  /** Waits until no call runs, at most so long; answers how many do. */
-  int awaitCalls(Duration patience) throws InterruptedException {
-    long until = System.nanoTime() + patience.toNanos();
-    synchronized (calls) {
-      while (!calls.isEmpty()) {
-        long left = until - System.nanoTime();
-        if (left <= 0) {
-          break;
-        }
-        TimeUnit.NANOSECONDS.timedWait(calls, Math.max(left, 1_000_000));
+  /** Answers a call; work without a context has none. */
+  <Q extends Message, A> void run(MethodDescriptor<Q, A> method, Q request, StreamObserver<A> caller, Work work) {
+    // An answer to a caller that has gone would throw without it.
+    ((ServerCallStreamObserver<A>) caller).setOnCancelHandler(() -> {});
+    CallContext context = fieldOf(request, "context", CallContext.getDefaultInstance());
+    try {
+      refuseWhenStopping();
+      if (request.getDescriptorForType().findFieldByName("context") == null) {
+        work.on(null);
+      } else {
+        ProtoMethodDescriptorSupplier schema = (ProtoMethodDescriptorSupplier) method.getSchemaDescriptor();
+        boolean changesCloud = schema.getMethodDescriptor().getOptions().getExtension(OptionsProto.rules).getChangesCloud();
+        during(begin(method.getBareMethodName(), changesCloud, context,
+            fieldOf(request, "identity", LoadBalancerIdentity.getDefaultInstance())), work);
       }
-      return calls.size();
+      caller.onCompleted();
+    } catch (Throwable error) {
+      // An Error of the author's code too: the caller must get an answer.
+      caller.onError(thrown(error, method.getBareMethodName(), context.getRequestId()));
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <T> T fieldOf(Message request, String name, T otherwise) {
+    FieldDescriptor field = request.getDescriptorForType().findFieldByName(name);
+    return field == null ? otherwise : (T) request.getField(field);
+  }
+
+  /** The error of a call, for gRPC. */
+  static StatusRuntimeException thrown(Throwable error, String rpc, String requestId) {
+    Status status = ProviderException.statusOf(error, requestId);
+    Logs.info("call failed", "rpc", rpc, "request_id", requestId, "error", status.getMessage());
+    return StatusProto.toStatusRuntimeException(error instanceof ProviderException deliberate && deliberate.effects != null
+        ? status.toBuilder().addDetails(Any.pack(deliberate.effects)).build() : status);
+  }
+
+  private void during(Call call, Work work) throws Exception {
+    Context context = Context.current().withValue(Call.CURRENT, call);
+    Context.CancellationListener gone = cancelled -> call.leave(timer);
+    call.runsIn(Thread.currentThread());
+    context.addListener(gone, Runnable::run);
+    try {
+      context.call(() -> {
+        work.on(call);
+        return null;
+      });
+    } catch (ProviderException error) {
+      call.cloudFailure = error.stopsTheClass() ? error : null;
+      throw error;
+    } finally {
+      context.removeListener(gone);
+      call.runsIn(null);
+      end(call);
+    }
+  }
+
+  /** Waits for running calls: {@code patience} to end by themselves, {@code grace} more once their callers count as gone. */
+  void drain(Duration patience, Duration grace) throws InterruptedException {
+    isStopping = true;
+    synchronized (calls) {
+      for (Duration time : List.of(patience, grace)) {
+        long until = System.nanoTime() + time.toNanos();
+        for (long left = time.toMillis(); !calls.isEmpty() && left > 0; left = (until - System.nanoTime()) / 1_000_000) {
+          calls.wait(left);
+        }
+        calls.forEach(call -> call.leave(timer));
+      }
+      if (!calls.isEmpty()) {
+        Logs.info("calls still run and are dropped", "running", calls.size());
+      }
     }
   }
 }

@@ -1,8 +1,6 @@
 package dev.outrigger.provider;
 
-import dev.outrigger.cloudprovider.v1.Instance;
-import dev.outrigger.cloudprovider.v1.InstancesCapability;
-import dev.outrigger.cloudprovider.v1.Node;
+import dev.outrigger.cloudprovider.v1.*;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -18,29 +16,24 @@ public interface Instances {
     return InstancesCapability.getDefaultInstance();
   }
 
-  /** How many {@link #getInstance} run at a time for one batch. */
-  default int concurrency() {
-    return 8;
-  }
-
   /**
-   * The instance of a Node: by provider ID, and only where that is empty by name, system UUID or labels.
-   * {@link Outcome#absent()} lets the controller delete the Node.
+   * The instance of a Node: by provider ID, and only where that is empty by name, system UUID or labels. 8 of a batch run
+   * at a time; an exception is the error of its Node. {@link Lookup#absent()} lets the controller delete the Node.
    */
-  default Outcome<Instance> getInstance(Call call, Node node, Query query) throws Exception {
-    throw new UnsupportedOperationException("getInstance");
+  default InstanceResult getInstance(Call call, Node node, Query query) throws Exception {
+    throw ProviderException.notServed("getInstance");
   }
 
   /**
-   * The outcome of each of 1 to {@code max_batch_size} nodes, by its name. An exception is the error of the whole call,
+   * The answer about each of 1 to {@code max_batch_size} nodes, by its name. An exception is the error of the whole call,
    * and so of each.
    */
-  default Map<String, Outcome<Instance>> getInstances(Call call, List<Node> nodes, Query query) throws Exception {
-    throw new UnsupportedOperationException("getInstances");
+  default Map<String, InstanceResult> getInstances(Call call, List<Node> nodes, Query query) throws Exception {
+    return InstancesRpc.each(this, call, nodes, query);
   }
 
   /** Every instance that can be a node of this cluster; an exception, of the stream too, discards the list. */
   default Stream<Instance> listInstances(Call call, Query query) throws Exception {
-    throw new UnsupportedOperationException("listInstances");
+    throw ProviderException.notServed("listInstances");
   }
 }

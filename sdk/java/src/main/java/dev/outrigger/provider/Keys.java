@@ -1,93 +1,53 @@
 package dev.outrigger.provider;
 
+import dev.outrigger.cloudprovider.v1.ErrorReason;
 import java.time.Duration;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.concurrent.Callable;
 
 /**
- * Limits changes: one at a time for each key, and in all as many as the provider declares. A lock outlives a call whose
- * caller is gone, until its work has ended.
+ * Limits changes: one at a time for each key, and in all as many as the provider declares. The controller keeps to both,
+ * but work outlives a call whose caller is gone, and holds its key and its place until it has ended.
  */
 final class Keys {
-  private final Duration patience;
-  private final Duration retryAfter;
-  private final Semaphore slots;
-  private final Map<String, Lock> locks = new ConcurrentHashMap<>();
+  /** How long a call waits for another one of its key; the controller repeats it a second later. */
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
 
-  /** A lock, which goes with its last user. */
-  private record Lock(Semaphore semaphore, int users) {
-    Lock used(int more) {
-      return users + more == 0 ? null : new Lock(semaphore, users + more);
-    }
+  private final Set<String> running = new HashSet<>();
+  private final int most;
+
+  /** No limit in all where {@code maxInFlight} is 0. */
+  Keys(int maxInFlight) {
+    this.most = maxInFlight == 0 ? Integer.MAX_VALUE : maxInFlight;
   }
 
-  /** Released by the thread that holds it. */
-  interface Held extends AutoCloseable {
-    @Override
-    void close();
-  }
-
-  /**
-   * Limits.
-   *
-   * @param patience how long a call waits for another one of its key, before it is refused
-   * @param retryAfter when a refused call is repeated; null: by the controller's default
-   * @param maxInFlight 0: any number
-   */
-  Keys(Duration patience, Duration retryAfter, int maxInFlight) {
-    this.patience = patience;
-    this.retryAfter = retryAfter;
-    this.slots = maxInFlight == 0 ? null : new Semaphore(maxInFlight, true);
-  }
-
-  /** Holds a key, in the order of arrival. */
-  Held key(Call call, String key) throws InterruptedException {
-    Lock lock = locks.compute(key, (name, found) -> found == null ? new Lock(new Semaphore(1, true), 1) : found.used(1));
-    boolean isHeld = false;
+  /** Does the work once no other call has the key. */
+  <T> T run(Call call, String key, Callable<T> work) throws Exception {
+    take(call, key);
     try {
-      isHeld = lock.semaphore.tryAcquire(patience.toNanos(), TimeUnit.NANOSECONDS);
-      if (!isHeld) {
-        throw new ProviderException(Reason.OPERATION_IN_PROGRESS, "another call about " + key + " is running")
-            .retryAfter(retryAfter);
+      return work.call();
+    } finally {
+      release(key);
+    }
+  }
+
+  private synchronized void take(Call call, String key) throws InterruptedException {
+    long until = System.nanoTime() + PATIENCE.toNanos();
+    while (running.contains(key) || running.size() >= most) {
+      if (running.contains(key) && System.nanoTime() - until > 0) {
+        throw new ProviderException(ErrorReason.ERROR_REASON_OPERATION_IN_PROGRESS, "another call about " + key + " is running")
+            .retryAfter(Duration.ofSeconds(1));
       }
+      // A change is not interrupted when its caller goes away.
+      wait(200);
       call.check();
-      return () -> release(key, lock);
-    } catch (InterruptedException | RuntimeException error) {
-      if (isHeld) {
-        release(key, lock);
-      } else {
-        leave(key);
-      }
-      throw error;
     }
+    running.add(key);
   }
 
-  private void release(String key, Lock lock) {
-    lock.semaphore.release();
-    leave(key);
-  }
-
-  private void leave(String key) {
-    locks.computeIfPresent(key, (name, lock) -> lock.used(-1));
-  }
-
-  /**
-   * Holds one of the places of {@code max_in_flight}. The controller keeps to that limit too, but a handler outlives a
-   * call whose caller is gone.
-   */
-  Held slot(Call call) throws InterruptedException {
-    if (slots == null) {
-      return () -> {};
-    }
-    slots.acquire();
-    try {
-      call.check();
-    } catch (CallerGoneException error) {
-      slots.release();
-      throw error;
-    }
-    return slots::release;
+  private synchronized void release(String key) {
+    running.remove(key);
+    notifyAll();
   }
 }

@@ -1,17 +1,13 @@
 package dev.outrigger.provider;
 
-import dev.outrigger.cloudprovider.v1.LoadBalancerAnswer;
-import dev.outrigger.cloudprovider.v1.LoadBalancersCapability;
-import dev.outrigger.cloudprovider.v1.OwnedLoadBalancer;
-import dev.outrigger.cloudprovider.v1.PlannedChange;
-import dev.outrigger.cloudprovider.v1.Service;
+import dev.outrigger.cloudprovider.v1.*;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
  * Makes and removes the load balancers of Services. The key is {@code Service.uid}: tag with it and with
- * {@code call.cluster().uid()}, in the cloud call that creates, since an answer may be lost. Each method carries the
+ * {@code call.clusterUid()}, in the cloud call that creates, since an answer may be lost. Each method carries the
  * whole desired state and may be repeated.
  *
  * <p>One change of a Service runs at a time, also while a handler outlives its caller. A handler of a change is not
@@ -25,11 +21,6 @@ public interface LoadBalancers {
    */
   default LoadBalancersCapability capability() {
     return LoadBalancersCapability.getDefaultInstance();
-  }
-
-  /** How many Services of one update are worked on at a time. */
-  default int concurrency() {
-    return 8;
   }
 
   /**
@@ -54,11 +45,11 @@ public interface LoadBalancers {
 
   /** Everything that this cluster owns; an exception discards the list. */
   default Stream<OwnedLoadBalancer> listLoadBalancers(Call call) throws Exception {
-    throw new UnsupportedOperationException("listLoadBalancers");
+    throw ProviderException.notServed("listLoadBalancers");
   }
 
   /** The changes that an Ensure, or without targets a Delete, would make. Changes nothing. */
   default List<PlannedChange> planLoadBalancer(Call call, Service service, Optional<Targets> targets) throws Exception {
-    throw new UnsupportedOperationException("planLoadBalancer");
+    throw ProviderException.notServed("planLoadBalancer");
   }
 }

@@ -1,8 +1,14 @@
 package dev.outrigger.provider;
 
+import dev.outrigger.cloudprovider.v1.VolumesServiceGrpc;
 import io.grpc.Server;
+import io.grpc.health.v1.HealthCheckResponse.ServingStatus;
+import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
+import io.grpc.protobuf.services.HealthStatusManager;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -29,34 +35,48 @@ public final class ProviderServer implements AutoCloseable {
   /**
    * Serves a provider at {@code unix:///absolute/path}. The socket appears with mode 0660 once calls are answered.
    *
-   * @throws IllegalArgumentException for an endpoint or a declaration that is not legal
-   * @throws SocketException where the socket cannot be made
+   * @throws IllegalArgumentException for an endpoint that is not legal
+   * @throws IOException where the socket cannot be made
    */
-  public static ProviderServer serve(Provider provider, String endpoint) throws InterruptedException {
+  public static ProviderServer serve(Provider provider, String endpoint) throws IOException {
     Path path = SocketFile.pathOf(endpoint);
-    Core core = new Core(provider);
-    Identity identity = new Identity(core);
+    Core core = new Core();
+    Identity identity = new Identity(core, provider, UUID.randomUUID().toString());
+    HealthStatusManager health = new HealthStatusManager();
     Server[] server = new Server[1];
-    try {
-      SocketFile socket = SocketFile.bound(path, hidden -> server[0] = UnixChannel.server(hidden)
-          .executor(core.threads()).fallbackHandlerRegistry(Services.of(core, identity))
-          .addService(new Health(core, identity))
-          // gRPC's own limit has no reason of the contract, so ours is met first.
-          .maxInboundMessageSize((int) Math.min(4L * provider.maxMessageBytes, Integer.MAX_VALUE))
-          .permitKeepAliveTime(1, TimeUnit.SECONDS).permitKeepAliveWithoutCalls(true)
-          .build().start());
-      Logs.info("serving", "path", path, "provider", provider.name, "version", provider.version, "boot_id", core.bootId());
-      return new ProviderServer(core, server[0], socket);
-    } catch (InterruptedException | RuntimeException error) {
-      if (server[0] != null) {
-        server[0].shutdownNow();
-      }
-      core.shutdown();
-      throw error;
-    }
+    SocketFile socket = SocketFile.bound(path, hidden ->
+        server[0] = withServices(UnixChannel.server(hidden), core, identity, provider).addService(health.getHealthService())
+            .executor(core.threads).maxInboundMessageSize((int) provider.declaration.getMaxReceiveMessageBytes()).build().start());
+    core.timer.scheduleAtFixedRate(() -> server[0].getServices().forEach(service -> {
+      ServingStatus status = identity.isServing() ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+      health.setStatus(service.getServiceDescriptor().getName(), status);
+      health.setStatus(HealthStatusManager.SERVICE_NAME_ALL_SERVICES, status);
+    }), 0, 1, TimeUnit.SECONDS);
+    Logs.info("serving", "path", path, "provider", provider.declaration.getProviderName(),
+        "version", provider.declaration.getProviderVersion(), "boot_id", identity.bootId());
+    return new ProviderServer(core, server[0], socket);
   }
 
-  /** Whether controllers find the socket; another process may have removed or replaced it. */
+  private static NettyServerBuilder withServices(NettyServerBuilder server, Core core, Identity identity, Provider provider) {
+    server.addService(identity.service());
+    if (provider.instances != null) {
+      server.addService(InstancesRpc.of(core, provider.instances));
+    }
+    if (provider.loadBalancers != null) {
+      NodeSets nodeSets = new NodeSets(core);
+      server.addService(nodeSets).addService(LoadBalancersRpc.of(core, provider.loadBalancers, nodeSets));
+    }
+    if (provider.routes != null) {
+      server.addService(RoutesRpc.of(core, provider.routes));
+    }
+    if (provider.volumes != null) {
+      server.addService(new Methods(core, VolumesServiceGrpc.SERVICE_NAME).unary(VolumesServiceGrpc.getGetVolumeMethod(),
+          (call, request) -> provider.volumes.getVolume(call, request.getVolume())).build());
+    }
+    return server;
+  }
+
+  /** True while controllers find the socket: another process may have removed or replaced it. */
   public boolean isReachable() {
     return socket.isThere();
   }
@@ -68,32 +88,19 @@ public final class ProviderServer implements AutoCloseable {
    */
   @Override
   public void close() {
-    core.stop();
     try {
-      drain();
+      core.drain(PATIENCE, GRACE);
+      socket.remove();
+      server.shutdown();
+      server.awaitTermination(HANG_UP.toMillis(), TimeUnit.MILLISECONDS);
     } catch (InterruptedException error) {
-      Logs.warn("interrupted while calls were running, which are dropped");
       Thread.currentThread().interrupt();
-      server.shutdownNow();
+    } catch (IOException error) {
+      Logs.error("the socket cannot be removed", error);
     }
-    core.shutdown();
+    server.shutdownNow();
+    core.threads.shutdownNow();
+    core.timer.shutdownNow();
     Logs.info("stopped");
-  }
-
-  private void drain() throws InterruptedException {
-    int left = core.awaitCalls(PATIENCE);
-    if (left > 0) {
-      Logs.info("calls are still running; their callers count as gone", "running", left);
-      core.leaveAll();
-      left = core.awaitCalls(GRACE);
-      if (left > 0) {
-        Logs.warn("calls still run and are dropped", "running", left);
-      }
-    }
-    socket.remove();
-    server.shutdown();
-    if (!server.awaitTermination(HANG_UP.toMillis(), TimeUnit.MILLISECONDS)) {
-      server.shutdownNow();
-    }
   }
 }

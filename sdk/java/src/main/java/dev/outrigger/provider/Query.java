@@ -13,7 +13,7 @@ public record Query(InstanceView view, Duration maxStaleness) {
   /** A later minor's view is read as everything. */
   static Query of(InstanceView view, com.google.protobuf.Duration maxStaleness) {
     boolean isNarrow = view == InstanceView.INSTANCE_VIEW_METADATA || view == InstanceView.INSTANCE_VIEW_STATE;
-    Duration staleness = Statuses.time(maxStaleness);
-    return new Query(isNarrow ? view : InstanceView.INSTANCE_VIEW_FULL, staleness.isNegative() ? Duration.ZERO : staleness);
+    return new Query(isNarrow ? view : InstanceView.INSTANCE_VIEW_FULL,
+        Duration.ofSeconds(maxStaleness.getSeconds(), maxStaleness.getNanos()));
   }
 }

@@ -17,7 +17,7 @@ import java.util.logging.Logger;
 /** gRPC over Unix sockets; each provider and each probe has a connection of its own. */
 public final class UnixChannel {
   // One thread moves the bytes; handlers have threads of their own. It keeps no process.
-  private static final EventLoopGroup LOOP = 
+  private static final EventLoopGroup LOOP =
       new MultiThreadIoEventLoopGroup(1, new DefaultThreadFactory("socket", true), EpollIoHandler.newFactory());
 
   // Held, since a logger that is not is forgotten with its level.

@@ -9,11 +9,10 @@ import com.google.protobuf.util.JsonFormat;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.Status;
 import dev.outrigger.cloudprovider.v1.BatchGetInstancesRequest;
-import dev.outrigger.cloudprovider.v1.Instance;
+import dev.outrigger.cloudprovider.v1.InstanceResult;
 import dev.outrigger.cloudprovider.v1.LoadBalancerAnswer;
 import dev.outrigger.cloudprovider.v1.Node;
 import dev.outrigger.cloudprovider.v1.Service;
-import dev.outrigger.provider.testing.Served;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
@@ -32,10 +31,10 @@ final class Fixtures {
   /** A lookup that is written as a lambda. */
   @FunctionalInterface
   interface LookUp extends Instances {
-    Outcome<Instance> on(Call call, Node node) throws Exception;
+    InstanceResult on(Call call, Node node) throws Exception;
 
     @Override
-    default Outcome<Instance> getInstance(Call call, Node node, Query query) throws Exception {
+    default InstanceResult getInstance(Call call, Node node, Query query) throws Exception {
       return on(call, node);
     }
   }
@@ -105,31 +104,11 @@ final class Fixtures {
   /** The cases of a file of {@code sdk/vectors}. */
   static List<JsonObject> vectors(String file) {
     try {
-      JsonArray cases = new Gson().fromJson(
-          Files.readString(Path.of("../vectors", file + ".json")), JsonArray.class);
-      return cases.asList().stream().map(Fixtures::expanded).map(JsonElement::getAsJsonObject).toList();
+      JsonArray cases = new Gson().fromJson(Files.readString(Path.of("../vectors", file + ".json")), JsonArray.class);
+      return cases.asList().stream().map(JsonElement::getAsJsonObject).toList();
     } catch (IOException error) {
       throw new AssertionError("sdk/vectors is beside sdk/java", error);
     }
-  }
-
-  /** An object with text and times stands for that text so many times. */
-  private static JsonElement expanded(JsonElement json) {
-    if (json.isJsonArray()) {
-      JsonArray all = new JsonArray();
-      json.getAsJsonArray().forEach(each -> all.add(expanded(each)));
-      return all;
-    }
-    if (!json.isJsonObject()) {
-      return json;
-    }
-    JsonObject object = json.getAsJsonObject();
-    if (object.has("text") && object.has("times")) {
-      return new com.google.gson.JsonPrimitive(object.get("text").getAsString().repeat(object.get("times").getAsInt()));
-    }
-    JsonObject all = new JsonObject();
-    object.asMap().forEach((name, value) -> all.add(name, expanded(value)));
-    return all;
   }
 
   /** A message in proto3 JSON. */

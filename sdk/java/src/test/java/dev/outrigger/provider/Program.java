@@ -13,7 +13,7 @@ final class Program {
       if (rest.contains("throws")) {
         throw new java.io.IOException("the cloud has no such account");
       }
-      if (!rest.isEmpty() && !rest.contains("nameless")) {
+      if (!rest.isEmpty()) {
         throw new IllegalArgumentException("unknown argument \"" + rest.get(0) + "\"");
       }
       Fixtures.LookUp lookUp = (call, node) -> {
@@ -22,9 +22,9 @@ final class Program {
             Thread.sleep(5);
           }
         }
-        return Outcome.found(Instance.newBuilder().setProviderId("test://" + node.getName()).build());
+        return Lookup.found(Instance.newBuilder().setProviderId("test://" + node.getName()).build());
       };
-      return Provider.named(rest.contains("nameless") ? "Not Legal" : "test", "0.1.0").instances(lookUp);
+      return Provider.named("test", "0.1.0").instances(lookUp);
     });
   }
 }

@@ -11,23 +11,13 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.rpc.Status;
-import dev.outrigger.cloudprovider.v1.BatchGetInstancesRequest;
-import dev.outrigger.cloudprovider.v1.CallContext;
-import dev.outrigger.cloudprovider.v1.EnsureLoadBalancerRequest;
-import dev.outrigger.cloudprovider.v1.HandshakeRequest;
-import dev.outrigger.cloudprovider.v1.KubernetesEffects;
-import dev.outrigger.cloudprovider.v1.Node;
-import dev.outrigger.cloudprovider.v1.NodeSetsServiceGrpc;
-import dev.outrigger.cloudprovider.v1.NodeTargets;
-import dev.outrigger.cloudprovider.v1.Service;
-import dev.outrigger.cloudprovider.v1.SyncNodeSetRequest;
-import dev.outrigger.cloudprovider.v1.SyncNodeSetResponse;
-import dev.outrigger.provider.testing.Served;
+import dev.outrigger.cloudprovider.v1.*;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -66,7 +56,7 @@ class VectorsTest {
           served.loadBalancers().ensureLoadBalancer(request);
           List<Node> nodes = step.getAsJsonArray("nodes").asList().stream()
               .map(json -> message(json, Node.getDefaultInstance())).toList();
-          assertEquals(List.copyOf(new Targets(nodes)), List.copyOf(resolved.get(resolved.size() - 1)));
+          assertEquals(new Targets(nodes, "").nodes(), resolved.get(resolved.size() - 1).nodes());
         }
       }
     }));
@@ -89,10 +79,10 @@ class VectorsTest {
           @Override
           public void onCompleted() {}
         });
+    CallContext context = Served.CONTEXT;
     for (JsonElement json : step.getAsJsonArray("upload")) {
-      SyncNodeSetRequest part = message(json, SyncNodeSetRequest.getDefaultInstance());
-      parts.onNext(part.hasBegin()
-          ? part.toBuilder().setBegin(part.getBegin().toBuilder().setContext(Served.CONTEXT)).build() : part);
+      parts.onNext(message(json, SyncNodeSetRequest.getDefaultInstance()).toBuilder().setContext(context).build());
+      context = CallContext.getDefaultInstance();
     }
     parts.onCompleted();
     try {
@@ -105,7 +95,7 @@ class VectorsTest {
   @TestFactory
   Stream<DynamicTest> errors() {
     return Fixtures.vectors("errors").stream().map(row -> dynamicTest(name(row) + ": " + text(row, "reason"), () -> {
-      ProviderException plain = new ProviderException(Reason.valueOf(text(row, "reason")), text(row, "message"));
+      ProviderException plain = new ProviderException(ErrorReason.valueOf("ERROR_REASON_" + text(row, "reason")), text(row, "message"));
       ProviderException timed = row.has("retryAfter")
           ? plain.retryAfter(Duration.ofNanos(Math.round(row.get("retryAfter").getAsDouble() * 1e9))) : plain;
       ProviderException error = row.has("effects")
@@ -113,8 +103,7 @@ class VectorsTest {
       // An exception of getInstances, and not of getInstance, is that of the whole call.
       Instances instances = new Instances() {
         @Override
-        public java.util.Map<String, Outcome<dev.outrigger.cloudprovider.v1.Instance>> getInstances(
-            Call call, List<Node> nodes, Query query) {
+        public Map<String, InstanceResult> getInstances(Call call, List<Node> nodes, Query query) {
           throw error;
         }
       };
@@ -139,7 +128,7 @@ class VectorsTest {
       if (node.getName().equals("waits")) {
         released.await();
       }
-      return Outcome.notVisibleYet("");
+      return Lookup.notVisibleYet("");
     };
     List<CompletableFuture<Void>> under = new ArrayList<>();
     Served served = Served.withoutHandshake(provider().instances(lookUp));
@@ -170,9 +159,7 @@ class VectorsTest {
             continue;
           }
           served.instances().batchGetInstances(request.build());
-          JsonObject cluster = step.getAsJsonObject("cluster");
-          assertEquals(new Cluster(text(cluster, "name"), text(cluster, "uid"), texts(cluster, "podCidrs"),
-              texts(cluster, "serviceCidrs")), calls.get(calls.size() - 1).cluster());
+          assertEquals(message(step.get("cluster"), ClusterInfo.getDefaultInstance()), calls.get(calls.size() - 1).cluster);
         }
       }
     } finally {
@@ -192,10 +179,5 @@ class VectorsTest {
 
   private static String text(JsonObject object, String field) {
     return object.has(field) ? object.get(field).getAsString() : "";
-  }
-
-  private static List<String> texts(JsonObject object, String field) {
-    return object.has(field)
-        ? object.getAsJsonArray(field).asList().stream().map(JsonElement::getAsString).toList() : List.of();
   }
 }
