@@ -110,7 +110,7 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 			API: client, Options: instances.Options{Families: strings.Split(s.families, ","), ZoneIsRegion: s.zoneIsRegion},
 		},
 		InstancesCapability: &v1.InstancesCapability{
-			MaxBatchSize: 500, LookupPreference: v1.LookupPreference_LOOKUP_PREFERENCE_LIST_ALL,
+			MaxBatchSize: 200, LookupPreference: v1.LookupPreference_LOOKUP_PREFERENCE_LIST_ALL,
 		},
 		LoadBalancers: &loadbalancers.LoadBalancers{API: client, Options: loadbalancers.Options{
 			Region: s.region, VPC: s.vpc, DefaultType: s.defaultType, Adopt: s.adopt,

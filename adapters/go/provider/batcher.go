@@ -40,7 +40,11 @@ func (b *Batcher[Item, Result]) Do(ctx context.Context, item Item) (Result, erro
 	b.waiting = append(b.waiting, waiter[Item, Result]{ctx, item, ended})
 	if !b.isRunning {
 		b.isRunning = true
-		go b.run()
+		go func() {
+			for together := b.take(); len(together) > 0; together = b.take() {
+				b.share(together)
+			}
+		}()
 	}
 	b.mu.Unlock()
 	select {
@@ -49,12 +53,6 @@ func (b *Batcher[Item, Result]) Do(ctx context.Context, item Item) (Result, erro
 	case <-ctx.Done():
 		var none Result
 		return none, ctx.Err()
-	}
-}
-
-func (b *Batcher[Item, Result]) run() {
-	for together := b.take(); len(together) > 0; together = b.take() {
-		b.share(together)
 	}
 }
 

@@ -47,7 +47,7 @@ func (d *Dependencies) Fails(name, why string) {
 	defer d.mu.Unlock()
 	for _, dependency := range d.statuses {
 		if dependency.Name == name {
-			dependency.Readiness, dependency.Message = v1.Readiness_READINESS_DEGRADED, why
+			dependency.Readiness, dependency.Message = v1.Readiness_READINESS_DEGRADED, cut(why)
 		}
 	}
 }

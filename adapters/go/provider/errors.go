@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -24,11 +23,8 @@ import (
 // errorDomain is google.rpc.ErrorInfo.domain of every deliberate error.
 const errorDomain = "cloudprovider.v1"
 
-// Limits of a status: larger trailers are refused by clients.
-const (
-	maxMessageBytes = 1 << 10
-	maxStatusBytes  = 4 << 10
-)
+// maxTextBytes of an error: clients refuse larger trailers.
+const maxTextBytes = 1 << 10
 
 // Reason decides what the controller does with an error; the comments of
 // v1.ErrorReason say what each one leads to.
@@ -88,7 +84,7 @@ type Error struct {
 	// RetryAfter is when to call again; 0: not named.
 	RetryAfter time.Duration
 	// Effects are events, annotations and conditions that the controller shall write in spite of the
-	// failure. They are left out where they do not fit into 4 KiB of details.
+	// failure. All details together have room for 4 KiB.
 	Effects *v1.KubernetesEffects
 
 	err error
@@ -132,9 +128,7 @@ func (e *Error) Unwrap() error { return errors.Unwrap(e.err) }
 // errCallerGone ends a call whose caller no longer waits.
 var errCallerGone = errors.New("the caller no longer waits for this call")
 
-func shuttingDown() error {
-	return Errorf(v1.ErrorReason_ERROR_REASON_SHUTTING_DOWN, "this provider is ending; connect again")
-}
+var errShuttingDown = Errorf(v1.ErrorReason_ERROR_REASON_SHUTTING_DOWN, "this provider is ending; connect again")
 
 func reasonName(reason Reason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
@@ -144,11 +138,11 @@ func reasonName(reason Reason) string {
 func statusOf(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
 	var named *Error
 	if !errors.As(err, &named) {
-		return &rpcstatus.Status{Code: int32(plainCode(err)), Message: cut(err.Error(), maxMessageBytes)}, nil
+		return &rpcstatus.Status{Code: int32(plainCode(err)), Message: cut(err.Error())}, nil
 	}
 	sent := &rpcstatus.Status{
 		Code:    int32(named.Reason.Code()),
-		Message: cut(err.Error(), maxMessageBytes),
+		Message: cut(err.Error()),
 		Details: []*anypb.Any{packed(&errdetails.ErrorInfo{Reason: reasonName(named.Reason), Domain: errorDomain})},
 	}
 	after := named.RetryAfter
@@ -164,15 +158,8 @@ func statusOf(err error) (*rpcstatus.Status, *v1.KubernetesEffects) {
 // wholeStatus is an error with its effects among the details.
 func wholeStatus(err error) *rpcstatus.Status {
 	sent, effects := statusOf(err)
-	if effects == nil {
-		return sent
-	}
-	details := sent.Details
-	sent.Details = append(details, packed(effects))
-	if size := proto.Size(sent); size > maxStatusBytes {
-		logger().Warn("the effects beside an error are too large and were left out; send fewer or shorter ones",
-			"bytes", size, "limit", maxStatusBytes)
-		sent.Details = details
+	if effects != nil {
+		sent.Details = append(sent.Details, packed(effects))
 	}
 	return sent
 }
@@ -207,19 +194,15 @@ func packed(message proto.Message) *anypb.Any {
 	return any
 }
 
-// cut shortens a text to at most limit bytes, on a character, with an ellipsis; what is not UTF-8 is
-// replaced, since protobuf cannot carry it.
-func cut(text string, limit int) string {
+// cut shortens a text to maxTextBytes, with an ellipsis; what is not UTF-8, or was cut in two, is
+// replaced or removed, since protobuf cannot carry it.
+func cut(text string) string {
 	const ellipsis = "…"
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
+	if len(text) <= maxTextBytes {
 		return text
 	}
-	end := max(limit-len(ellipsis), 0)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
+	return strings.ToValidUTF8(text[:maxTextBytes-len(ellipsis)], "") + ellipsis
 }
 
 // reasonOf is the reason of an error for logs; empty: it has none.

@@ -16,9 +16,6 @@ const (
 	maxMinor = 1
 )
 
-// maxEntries of each list in a status.
-const maxEntries = 32
-
 // identityRPC says which provider answers, which minor it speaks, and its status.
 type identityRPC struct {
 	v1.UnimplementedProviderServiceServer
@@ -28,7 +25,7 @@ type identityRPC struct {
 func (s *identityRPC) Handshake(_ context.Context, request *v1.HandshakeRequest) (*v1.HandshakeResponse, error) {
 	c := s.core
 	if c.running.isDraining() {
-		return nil, shuttingDown()
+		return nil, errShuttingDown
 	}
 	minor, err := negotiate(minMinor, maxMinor, request.MinMinor, request.MaxMinor)
 	if err != nil {
@@ -38,9 +35,8 @@ func (s *identityRPC) Handshake(_ context.Context, request *v1.HandshakeRequest)
 		Name: request.Cluster.GetName(), UID: request.Cluster.GetUid(),
 		PodCIDRs: request.Cluster.GetPodCidrs(), ServiceCIDRs: request.Cluster.GetServiceCidrs(),
 	}
-	c.log.Info("handshake", "minor", minor, "controller", cut(request.ControllerName, 253),
-		"controller_version", cut(request.ControllerVersion, 253),
-		"kubernetes_version", cut(request.KubernetesVersion, 253), "cluster", cluster.Name)
+	c.log.Info("handshake", "minor", minor, "controller", request.ControllerName, "controller_version", request.ControllerVersion,
+		"kubernetes_version", request.KubernetesVersion, "cluster", cluster.Name)
 	c.shakeHands(cluster, request.MaxReceiveMessageBytes)
 	bootID, offered := c.offer()
 	return &v1.HandshakeResponse{
@@ -52,19 +48,19 @@ func (s *identityRPC) Handshake(_ context.Context, request *v1.HandshakeRequest)
 		WithoutClusterId:          c.provider.WithoutClusterID,
 		ServiceAnnotationPrefixes: c.provider.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    c.provider.NodeAnnotationPrefixes,
-		MaxReceiveMessageBytes:    uint64(c.maxMessageBytes),
+		MaxReceiveMessageBytes:    maxMessageBytes,
 		RateLimits:                c.provider.RateLimits,
 	}, nil
 }
 
 func (s *identityRPC) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
 	if s.core.running.isDraining() {
-		return nil, shuttingDown()
+		return nil, errShuttingDown
 	}
 	return s.core.status(), nil
 }
 
-// status is the vendor's status, within the limits of the contract; a vendor's code that panics is broken.
+// status is the vendor's status; a vendor's code that panics is broken.
 func (c *core) status() *v1.GetStatusResponse {
 	bootID, _ := c.offer()
 	if c.provider.Status == nil {
@@ -77,14 +73,6 @@ func (c *core) status() *v1.GetStatusResponse {
 	}
 	status = proto.CloneOf(status)
 	status.BootId = bootID
-	status.Dependencies = status.Dependencies[:min(len(status.Dependencies), maxEntries)]
-	for _, dependency := range status.Dependencies {
-		dependency.Name, dependency.Message = cut(dependency.Name, 63), cut(dependency.Message, 1024)
-	}
-	status.Quotas = status.Quotas[:min(len(status.Quotas), maxEntries)]
-	for _, quota := range status.Quotas {
-		quota.Name = cut(quota.Name, 63)
-	}
 	return status
 }
 

@@ -4,8 +4,6 @@ package provider
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,18 +33,7 @@ func list[E proto.Message, M any, PM interface {
 			return PM(page).ProtoReflect().Descriptor().Fields().ByName(name)
 		}
 		err := handler(ctx, func(element E) error {
-			if !element.ProtoReflect().IsValid() {
-				return errors.New("the provider listed an element that is nil")
-			}
-			encoded, err := proto.Marshal(element)
-			if err != nil {
-				return fmt.Errorf("an element of the list cannot be sent: %w", err)
-			}
-			size := len(encoded) + elementOverhead
-			if size > maxBytes {
-				return fmt.Errorf("an element of the list has %d bytes, more than the %d that the controller accepts in "+
-					"one message", size, maxBytes)
-			}
+			size := proto.Size(element) + elementOverhead
 			if bytes > 0 && (bytes+size > min(targetBytes, maxBytes) || time.Since(since) >= targetAge) {
 				full := page
 				page, bytes = new(M), 0

@@ -52,12 +52,6 @@ type LoadBalancerPlanner interface {
 	PlanLoadBalancer(ctx context.Context, service *v1.Service, targets *Targets) ([]*v1.PlannedChange, error)
 }
 
-// Shortest and longest time after which the controller asks again.
-const (
-	minRetryAfter = time.Second
-	maxRetryAfter = 5 * time.Minute
-)
-
 // LoadBalancerReady says that the load balancer is in sync and reached by these addresses.
 func LoadBalancerReady(ingress ...*v1.LoadBalancerIngress) *v1.LoadBalancerAnswer {
 	return &v1.LoadBalancerAnswer{
@@ -80,7 +74,7 @@ func LoadBalancerDiffers(difference string) *v1.LoadBalancerAnswer {
 }
 
 // LoadBalancerInProgress says that the change was accepted: the controller asks again after
-// retryAfter, moved to 1 s to 5 min. Early addresses are published.
+// retryAfter, 1 s to 5 min. Early addresses are published.
 func LoadBalancerInProgress(retryAfter time.Duration, early ...*v1.LoadBalancerIngress) *v1.LoadBalancerAnswer {
 	answer := &v1.LoadBalancerAnswer{
 		Disposition: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,

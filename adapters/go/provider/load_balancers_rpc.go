@@ -1,16 +1,12 @@
-// This file serves LoadBalancersService: it resolves targets, runs one change per Service and checks answers.
+// This file serves LoadBalancersService: it resolves targets, and runs one change per Service.
 
 package provider
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -21,7 +17,7 @@ func declareLoadBalancers(capability *v1.LoadBalancersCapability, balancers Load
 	_, capability.Plan = balancers.(LoadBalancerPlanner)
 }
 
-// loadBalancersRPC resolves targets and serialises changes before a vendor's handler, and checks its answers.
+// loadBalancersRPC resolves targets and serialises changes before a vendor's handler.
 type loadBalancersRPC struct {
 	v1.UnimplementedLoadBalancersServiceServer
 	core          *core
@@ -116,19 +112,14 @@ func (s *loadBalancersRPC) answer(ctx context.Context, service *v1.Service, targ
 	if err := named(service); err != nil {
 		return nil, err
 	}
-	method := CallOf(ctx).method
-	if method.ChangesCloud {
+	if CallOf(ctx).method.ChangesCloud {
 		end, err := s.changes.begin(ctx, "Service "+service.Uid)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
 	}
-	answer, err := handler(ctx, service, targets)
-	if err != nil {
-		return nil, err
-	}
-	return checked(method, answer)
+	return handler(ctx, service, targets)
 }
 
 // named refuses a Service without the UID by which its load balancer is found.
@@ -155,52 +146,4 @@ func (s *loadBalancersRPC) serves(service *v1.Service) bool {
 		return !s.capability.WithoutDefaultClass
 	}
 	return slices.Contains(s.capability.Classes, *service.LoadBalancerClass)
-}
-
-// dispositions that an answer to a method may have.
-var dispositions = map[string][]v1.LoadBalancerDisposition{
-	"GetLoadBalancer": {
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_DIFFERS,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT,
-	},
-	"EnsureLoadBalancer": {
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED,
-	},
-	"UpdateLoadBalancerNodes": {
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT,
-	},
-	"DeleteLoadBalancer": {
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_RETAINED,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED,
-		v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,
-	},
-}
-
-// checked returns a vendor's answer within the contract's limits; a wrong answer is an error where its author sees it.
-func checked(method *v1.Method, answer *v1.LoadBalancerAnswer) (*v1.LoadBalancerAnswer, error) {
-	if answer == nil {
-		return nil, errors.New("the provider returned neither an answer nor an error")
-	}
-	if !slices.Contains(dispositions[method.Name], answer.Disposition) {
-		return nil, fmt.Errorf("the provider answered %s with %v, which is no answer to it", method.Name, answer.Disposition)
-	}
-	answer = proto.CloneOf(answer)
-	answer.Reason, answer.Message = cut(answer.Reason, 128), cut(answer.Message, 1024)
-	if answer.RetryAfter != nil {
-		after := min(max(answer.RetryAfter.AsDuration(), minRetryAfter), maxRetryAfter)
-		answer.RetryAfter = durationpb.New(after)
-	}
-	if _, err := proto.Marshal(answer); err != nil {
-		return nil, fmt.Errorf("the answer cannot be sent: %w", err)
-	}
-	return answer, nil
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc/codes"
 )
 
 // LogLevelEnv is the environment variable of the log level: debug, info, warn or error; default info.
@@ -28,7 +26,7 @@ func InitLogging() {
 		slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, options)))
 	}
 	if wrong {
-		slog.Warn("the log level is not known; info is used", "variable", LogLevelEnv, "value", cut(text, 64))
+		slog.Warn("the log level is not known; info is used", "variable", LogLevelEnv, "value", text)
 	}
 }
 
@@ -51,5 +49,3 @@ func isTerminal(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
-
-func codeName(code int32) string { return codes.Code(code).String() }

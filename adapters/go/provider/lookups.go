@@ -12,12 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// Lookup is the answer about one Node: Found, Absent, AbsentSince, NotVisibleYet, NotManaged or Failed.
+// Lookup is the answer about one Node: Found, Absent, NotVisibleYet, NotManaged or Failed.
 type Lookup struct {
 	// Found is the machine.
 	Found *v1.Instance
@@ -40,14 +38,6 @@ func Found(instance *v1.Instance) Lookup { return Lookup{Found: instance} }
 // Absent says that the cloud was asked during this call, with the permission to see every instance of
 // the cluster, answered in full, and has no such instance. THE NODE MAY BE DELETED.
 func Absent() Lookup { return Lookup{Absent: Confirmed("")} }
-
-// AbsentSince is Absent by an answer of the cloud that is age old. The controller does not believe one that is older than
-// this call.
-func AbsentSince(age time.Duration) Lookup {
-	absent := Confirmed("")
-	absent.Age = durationpb.New(age)
-	return Lookup{Absent: absent}
-}
 
 // NotVisibleYet says that no instance is there, but that may be a cache or eventual consistency.
 // Deletes nothing.

@@ -34,7 +34,6 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 	}
 	flags := flag.NewFlagSet("provider "+action, flag.ContinueOnError)
 	flags.SetOutput(errs)
-	flags.Usage = func() { usage(flags, action) }
 	endpointText := flags.String("endpoint", cmp.Or(os.Getenv(EndpointEnv), DefaultEndpoint),
 		"socket of the provider, as `unix:///absolute/path`; also $"+EndpointEnv)
 	var ready bool
@@ -63,7 +62,13 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 		return 2
 	}
 	if action == "probe" {
-		return printProbe(endpoint, ready, time.Duration(timeout)*time.Second, out, errs)
+		sentence, err := Probe(endpoint, ready, time.Duration(timeout)*time.Second)
+		if err != nil {
+			_, _ = fmt.Fprintln(errs, err)
+			return 1
+		}
+		_, _ = fmt.Fprintln(out, sentence)
+		return 0
 	}
 	InitLogging()
 	if err := serveUntilSignal(endpoint, build); err != nil {
@@ -73,44 +78,20 @@ func execute(args []string, out, errs io.Writer, register func(*flag.FlagSet), b
 	return 0
 }
 
-func printProbe(endpoint Endpoint, ready bool, timeout time.Duration, out, errs io.Writer) (exitCode int) {
-	sentence, err := Probe(endpoint, ready, timeout)
-	if err != nil {
-		_, _ = fmt.Fprintln(errs, err)
-		return 1
-	}
-	_, _ = fmt.Fprintln(out, sentence)
-	return 0
-}
-
-func usage(flags *flag.FlagSet, action string) {
-	out := flags.Output()
-	if action == "serve" {
-		_, _ = fmt.Fprintln(out, "A cloud provider for Outrigger. Commands: serve (default), probe.")
-	} else {
-		_, _ = fmt.Fprintln(out, "Asks a running provider how it is; for exec probes.")
-	}
-	_, _ = fmt.Fprintln(out, "\nFlags:")
-	flags.PrintDefaults()
-}
-
 // serveUntilSignal catches signals before build runs: process 1 of a container ignores every signal that it does not
 // catch.
 func serveUntilSignal(endpoint Endpoint, build func(context.Context) (*Provider, error)) error {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(signals)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends the process, unless it is process 1
 	built, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		provider, err := build(ctx)
 		close(built)
-		switch {
-		case err != nil:
-		case provider == nil:
+		if err == nil && provider == nil {
 			err = errors.New("the provider's constructor returned neither a provider nor an error")
-		default:
+		}
+		if err == nil {
 			err = provider.ServeUntil(ctx, endpoint)
 		}
 		ended <- err
@@ -118,29 +99,16 @@ func serveUntilSignal(endpoint Endpoint, build func(context.Context) (*Provider,
 	select {
 	case err := <-ended:
 		return err
-	case caught := <-signals:
-		select {
-		case <-built:
-			logger().Info("stopping", "signal", signalName(caught))
-			cancel()
-		default:
-			logger().Info("stopped before serving", "signal", signalName(caught))
-			return nil
-		}
+	case <-ctx.Done():
 	}
 	select {
-	case err := <-ended:
-		return err
-	case caught := <-signals:
-		return fmt.Errorf("ended by a second %s before all calls had ended", signalName(caught))
+	case <-built:
+		logger().Info("stopping after a signal")
+		return <-ended
+	default:
+		logger().Info("stopped by a signal before serving")
+		return nil
 	}
-}
-
-func signalName(caught os.Signal) string {
-	if caught == syscall.SIGTERM {
-		return "SIGTERM"
-	}
-	return "SIGINT"
 }
 
 func noFlags(*flag.FlagSet) {}

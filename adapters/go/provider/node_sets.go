@@ -142,7 +142,6 @@ func (s *nodeSet) apply(nodes map[string]*v1.Node, last *v1.SyncNodeSetRequest) 
 // received is the next message. The end of the stream is an error: a cancelled upload looks like one too.
 func received(in uploadStream) (*v1.SyncNodeSetRequest, error) {
 	message, err := in.Recv()
-	var named *Error
 	switch {
 	case err == nil:
 		return message, nil
@@ -150,8 +149,6 @@ func received(in uploadStream) (*v1.SyncNodeSetRequest, error) {
 		return nil, Errorf(InvalidRequest, "the upload ended without complete; nothing was applied")
 	case in.Context().Err() != nil:
 		return nil, in.Context().Err()
-	case errors.As(err, &named):
-		return nil, named
 	default:
 		return nil, fmt.Errorf("the upload broke: %w", err)
 	}

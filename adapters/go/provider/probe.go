@@ -12,13 +12,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// Probe calls grpc.health.v1 and GetStatus of the provider, and takes at most limit. It makes a new connection: an old
+// Probe calls GetStatus of the provider, and takes at most limit. It makes a new connection: an old
 // one could hide that the process is dead. It returns one sentence for an operator. A liveness probe fails if the
 // provider does not answer or reports that it is broken; a readiness probe also while the provider is starting.
 func Probe(endpoint Endpoint, ready bool, limit time.Duration) (sentence string, err error) {
@@ -69,16 +68,9 @@ func ask(ctx context.Context, endpoint Endpoint) (*v1.GetStatusResponse, error) 
 		return nil, err
 	}
 	defer func() { _ = client.Close() }()
-	failed := func(call string, err error) error {
-		status := status.Convert(err)
-		return fmt.Errorf("the provider at %v answered %s with %v: %s", endpoint, call, status.Code(), status.Message())
+	answer, err := v1.NewProviderServiceClient(client).GetStatus(ctx, &v1.GetStatusRequest{})
+	if refused := status.Convert(err); err != nil {
+		return nil, fmt.Errorf("the provider at %v answered with %v: %s", endpoint, refused.Code(), refused.Message())
 	}
-	if _, err := grpc_health_v1.NewHealthClient(client).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-		return nil, failed("the health check", err)
-	}
-	status, err := v1.NewProviderServiceClient(client).GetStatus(ctx, &v1.GetStatusRequest{})
-	if err != nil {
-		return nil, failed("GetStatus", err)
-	}
-	return status, nil
+	return answer, nil
 }

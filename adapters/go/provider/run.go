@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -21,11 +23,10 @@ const cancelGrace = 30 * time.Second
 
 // core is the state that the services of one server share.
 type core struct {
-	provider        *Provider
-	capabilities    *v1.Capabilities
-	maxMessageBytes int
-	running         *running
-	log             *slog.Logger
+	provider     *Provider
+	capabilities *v1.Capabilities
+	running      *running
+	log          *slog.Logger
 
 	mu sync.RWMutex
 	// session is the latest handshake: a process serves one controller at a time (an old one may drain
@@ -50,7 +51,7 @@ type request interface {
 }
 
 func (c *core) shakeHands(cluster Cluster, maxReceiveBytes uint64) {
-	maxSendBytes := DefaultMaxMessageBytes
+	maxSendBytes := maxMessageBytes
 	if maxReceiveBytes > 0 {
 		maxSendBytes = int(min(maxReceiveBytes, 1<<31-1))
 	}
@@ -83,7 +84,7 @@ func (c *core) sessionOf(cluster string) (*session, error) {
 // admit returns the facts of a call, if it may run.
 func (c *core) admit(ctx context.Context, request request) (Call, error) {
 	if c.running.isDraining() {
-		return Call{}, shuttingDown()
+		return Call{}, errShuttingDown
 	}
 	sent := request.GetContext()
 	session, err := c.sessionOf(sent.GetClusterName())
@@ -91,8 +92,9 @@ func (c *core) admit(ctx context.Context, request request) (Call, error) {
 		return Call{}, err
 	}
 	call := Call{
-		RPC: request.Method().Name, RequestID: sent.GetRequestId(), Cluster: session.cluster, Traceparent: traceparent(ctx),
-		method: request.Method(), maxSendBytes: session.maxSendBytes, hold: c.running.hold,
+		RPC: request.Method().Name, RequestID: sent.GetRequestId(), Cluster: session.cluster,
+		Traceparent: strings.Join(metadata.ValueFromIncomingContext(ctx, "traceparent"), ","),
+		method:      request.Method(), maxSendBytes: session.maxSendBytes, hold: c.running.hold,
 	}
 	if hinted, ok := request.(interface {
 		GetIdentity() *v1.LoadBalancerIdentity
@@ -109,15 +111,6 @@ func (c *core) admit(ctx context.Context, request request) (Call, error) {
 	return call, nil
 }
 
-func traceparent(ctx context.Context) string {
-	values := metadata.ValueFromIncomingContext(ctx, "traceparent")
-	// W3C's form is 55 characters; a later version may be longer, but not endless.
-	if len(values) == 0 || len(values[0]) > 128 {
-		return ""
-	}
-	return values[0]
-}
-
 // start runs a handler in a goroutine of its own, so that its end does not depend on its caller.
 // ended gets its result once, when it has ended. The context of one that changes the cloud outlives its caller.
 func start[T any](c *core, ctx context.Context, request request, handler func(context.Context) (T, error)) (ended <-chan outcome[T], err error) {
@@ -127,7 +120,7 @@ func start[T any](c *core, ctx context.Context, request request, handler func(co
 	}
 	release, ok := c.running.begin()
 	if !ok {
-		return nil, shuttingDown()
+		return nil, errShuttingDown
 	}
 	gone, leave := context.WithCancel(ctx)
 	unhook := context.AfterFunc(c.running.stop, leave)
@@ -217,7 +210,7 @@ func Recovered[T any](ctx context.Context, work func() (T, error)) (value T, err
 	defer func() {
 		if cause := recover(); cause != nil {
 			call := CallOf(ctx)
-			call.Log.Error("the provider's code panicked", "panic", cut(fmt.Sprint(cause), 1<<10), "stack", string(debug.Stack()))
+			call.Log.Error("the provider's code panicked", "panic", cut(fmt.Sprint(cause)), "stack", string(debug.Stack()))
 			err = fmt.Errorf("the provider panicked: look for request id %s in its log", call.RequestID)
 		}
 	}()
@@ -231,7 +224,7 @@ func logEnd(log *slog.Logger, took time.Duration, err error) {
 		return
 	}
 	status, _ := statusOf(err)
-	log.Info("call failed", "duration_ms", milliseconds, "code", codeName(status.Code), "reason", reasonOf(err),
+	log.Info("call failed", "duration_ms", milliseconds, "code", codes.Code(status.Code).String(), "reason", reasonOf(err),
 		"error", err.Error())
 }
 

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/protobuf/proto"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -33,17 +32,14 @@ const (
 //
 // The socket appears with mode 0660 once calls are answered. After the signal new calls get
 // SHUTTING_DOWN, running ones have 20 s to end by themselves and 5 s more once their callers count as gone, then the
-// socket file is removed. A second signal ends it immediately, with an error.
+// socket file is removed. A second signal ends the process immediately, unless it is process 1 of a container.
 func (p *Provider) Serve(endpoint Endpoint) error {
 	return serveUntilSignal(endpoint, func(context.Context) (*Provider, error) { return p, nil })
 }
 
 // ServeUntil is Serve until ctx ends instead of a signal.
 func (p *Provider) ServeUntil(ctx context.Context, endpoint Endpoint) error {
-	core, err := p.core()
-	if err != nil {
-		return err
-	}
+	core := p.core()
 	listener, err := listen(endpoint)
 	if err != nil {
 		return err
@@ -80,8 +76,7 @@ func (p *Provider) ServeUntil(ctx context.Context, endpoint Endpoint) error {
 // server has the services of what is offered, and beside them identity and health.
 func (c *core) server() *grpc.Server {
 	server := grpc.NewServer(
-		// gRPC's own limit has no reason of the contract; see checkSize.
-		grpc.MaxRecvMsgSize(4*c.maxMessageBytes),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
 		// The controller has one connection: its heartbeat must not wait behind calls that hang.
 		grpc.MaxConcurrentStreams(4096),
 		grpc.UnaryInterceptor(c.unary),
@@ -114,61 +109,29 @@ func (c *core) server() *grpc.Server {
 	if c.capabilities.Volumes != nil {
 		v1.RegisterVolumesServiceServer(server, &volumesRPC{core: c, volumes: p.Volumes})
 	}
-	health := &healthRPC{core: c, served: map[string]struct{}{}}
-	for service := range server.GetServiceInfo() {
-		health.served[service] = struct{}{}
-	}
-	grpc_health_v1.RegisterHealthServer(server, health)
+	grpc_health_v1.RegisterHealthServer(server, &healthRPC{core: c, server: server})
 	return server
 }
 
 // unary puts the errors of calls into the contract's words, and turns a panic into one.
 func (c *core) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
 	defer c.inContractWords(info.FullMethod, &err)
-	if err := c.checkSize(request); err != nil {
-		return nil, err
-	}
-	response, err = handler(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return response, nil
+	return handler(ctx, request)
 }
 
 func (c *core) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer c.inContractWords(info.FullMethod, &err)
-	return handler(service, &sizedStream{stream, c})
+	return handler(service, stream)
 }
 
 // inContractWords is to be deferred.
 func (c *core) inContractWords(method string, err *error) {
 	if cause := recover(); cause != nil {
-		c.log.Error("a call panicked", "method", method, "panic", cut(fmt.Sprint(cause), 1<<10),
+		c.log.Error("a call panicked", "method", method, "panic", cut(fmt.Sprint(cause)),
 			"stack", string(debug.Stack()))
 		*err = errors.New("the provider panicked: look for the method in its log")
 	}
 	if !strings.HasPrefix(method, "/grpc.health.v1.") {
 		*err = grpcError(*err)
 	}
-}
-
-func (c *core) checkSize(message any) error {
-	if typed, ok := message.(proto.Message); ok && proto.Size(typed) > c.maxMessageBytes {
-		return Errorf(InvalidRequest, "the request is larger than the %d bytes that this provider accepts "+
-			"(HandshakeResponse.max_receive_message_bytes)", c.maxMessageBytes)
-	}
-	return nil
-}
-
-// sizedStream refuses messages that are too large with the contract's reason.
-type sizedStream struct {
-	grpc.ServerStream
-	core *core
-}
-
-func (s *sizedStream) RecvMsg(message any) error {
-	if err := s.ServerStream.RecvMsg(message); err != nil {
-		return err
-	}
-	return s.core.checkSize(message)
 }

@@ -20,9 +20,6 @@ const (
 
 	// connectTimeout of the check for a live provider.
 	connectTimeout = 2 * time.Second
-	// lockTimeout: another start in the same directory lasts milliseconds.
-	lockTimeout  = 5 * time.Second
-	lockInterval = 20 * time.Millisecond
 )
 
 // socket is a Unix socket that is listened on.
@@ -97,52 +94,29 @@ func (s *socket) remove() {
 	}
 }
 
-// makeDirectory makes the directory and what is missing above it. A directory that exists keeps its mode: an
+// makeDirectory makes the directory, and what is missing above it. A directory that exists keeps its mode: an
 // emptyDir belongs to root.
 func makeDirectory(directory string) error {
 	if _, err := os.Stat(directory); err == nil {
 		return nil
 	}
-	if parent := filepath.Dir(directory); parent != directory {
-		if err := makeDirectory(parent); err != nil {
-			return err
-		}
-	}
-	err := os.Mkdir(directory, directoryMode)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was faster
-	}
-	if err == nil {
-		err = os.Chmod(directory, directoryMode) // the umask has removed bits
-	}
-	if err != nil {
+	if err := os.MkdirAll(directory, directoryMode); err != nil {
 		return fmt.Errorf("cannot make the directory of the socket: %w", err)
 	}
-	return nil
+	return os.Chmod(directory, directoryMode) // the umask has removed bits
 }
 
-// lockDirectory keeps other providers from starting in the same directory.
+// lockDirectory keeps other providers from starting in the same directory meanwhile.
 func lockDirectory(directory string) (unlock func(), err error) {
 	file, err := os.Open(directory)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory of the socket: %w", err)
 	}
-	for giveUp := time.Now().Add(lockTimeout); ; time.Sleep(lockInterval) {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			err = fmt.Errorf("cannot lock the directory %s: %w", directory, err)
-			break
-		}
-		if time.Now().After(giveUp) {
-			err = fmt.Errorf("the directory %s is locked by another process that makes a socket in it", directory)
-			break
-		}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("cannot lock the directory %s: %w", directory, err)
 	}
-	_ = file.Close()
-	return nil, err
+	return func() { _ = file.Close() }, nil
 }
 
 // refuseLive asks a socket that is there: renaming over a live one succeeds and cuts its owner off.

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,9 +18,8 @@ import (
 // addresses sends those that are addresses. Upstream writes any text to a Node; the controller takes IP addresses and
 // DNS names, and one that is neither must not cost the Node the others.
 type addresses struct {
-	mu sync.Mutex
-	// leftOut has the text of the last warning about each Node, so that it is one line and not one for each lookup.
-	leftOut map[string]string
+	// leftOut are the warnings about Nodes, each of which is one line and not one for each lookup.
+	leftOut news
 }
 
 func (a *addresses) sent(ctx context.Context, node string, addresses []corev1.NodeAddress) []*v1.NodeAddress {
@@ -32,28 +31,11 @@ func (a *addresses) sent(ctx context.Context, node string, addresses []corev1.No
 			leftOut = append(leftOut, fmt.Sprintf("%s %q", address.Type, address.Address))
 		}
 	}
-	if text := strings.Join(leftOut, ", "); a.isNews(node, text) {
+	if text := strings.Join(leftOut, ", "); text != "" && a.leftOut.is(node+": "+text) {
 		provider.CallOf(ctx).Log.Warn("addresses of the cloud are left out: they are no IP addresses or DNS names, as their types say",
 			"node", node, "addresses", text)
 	}
 	return sent
-}
-
-func (a *addresses) isNews(node, text string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.leftOut[node] == text {
-		return false
-	}
-	if text == "" {
-		delete(a.leftOut, node)
-		return false
-	}
-	if a.leftOut == nil {
-		a.leftOut = map[string]string{}
-	}
-	a.leftOut[node] = text
-	return true
 }
 
 // isAddress follows the controller, which checks again.
@@ -78,18 +60,7 @@ func isIP(text string) bool {
 	return err == nil && address.Zone() == ""
 }
 
-// isDNSName is more lenient than a name in Kubernetes: upper case, underscores and the dot of the root occur in clouds.
-func isDNSName(text string) bool {
-	if len(text) > 253 {
-		return false
-	}
-	for part := range strings.SplitSeq(strings.TrimSuffix(text, "."), ".") {
-		isWrong := func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-		}
-		if part == "" || len(part) > 63 || part[0] == '-' || part[len(part)-1] == '-' || strings.IndexFunc(part, isWrong) >= 0 {
-			return false
-		}
-	}
-	return true
-}
+// dnsName is more lenient than a name in Kubernetes: upper case, underscores and the dot of the root occur in clouds.
+var dnsName = regexp.MustCompile(`^(\w([\w-]{0,61}\w)?\.)*\w([\w-]{0,61}\w)?\.?$`)
+
+func isDNSName(text string) bool { return len(text) <= 253 && dnsName.MatchString(text) }

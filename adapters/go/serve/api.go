@@ -36,10 +36,8 @@ type objectsAPI struct {
 	effects *v1.EffectsCapability
 	// next leads to the API server; nil: the provider has no rights there.
 	next http.RoundTripper
-
-	mu sync.Mutex
-	// refused has the requests whose refusal was logged; clouds repeat them, so each is logged once.
-	refused map[string]bool
+	// refused are the kinds of requests whose refusal was logged.
+	refused news
 }
 
 // RoundTrip answers a request.
@@ -77,7 +75,9 @@ func (a *objectsAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 		return objectResponse(request, http.StatusNotFound, failure(metav1.StatusReasonNotFound, http.StatusNotFound, "no event is kept"))
 	default:
 		text := fmt.Sprintf("cannot %s %s %s: %s", to.verb, to.resource, lacksRights, why)
-		a.logOnce(to.verb+" "+to.resource, text)
+		if a.refused.is(to.verb + " " + to.resource) { // clouds repeat them
+			provider.CallOf(context.Background()).Log.Warn("the cloud's code made a request to Kubernetes that is refused", "error", text)
+		}
 		return objectResponse(request, http.StatusForbidden, failure(metav1.StatusReasonForbidden, http.StatusForbidden, text))
 	}
 }
@@ -209,14 +209,22 @@ func (a *objectsAPI) record(body []byte) bool {
 	}
 }
 
-func (a *objectsAPI) logOnce(what, text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.refused == nil {
-		a.refused = map[string]bool{}
+// news are log lines that are repeated, each of which is written once.
+type news struct {
+	mu   sync.Mutex
+	said map[string]bool
+}
+
+// is tells whether the text is new.
+func (n *news) is(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.said[text] {
+		return false
 	}
-	if !a.refused[what] {
-		a.refused[what] = true
-		provider.CallOf(context.Background()).Log.Warn("the cloud's code made a request to Kubernetes that is refused", "error", text)
+	if n.said == nil {
+		n.said = map[string]bool{}
 	}
+	n.said[text] = true
+	return true
 }

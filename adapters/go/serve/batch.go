@@ -16,7 +16,7 @@ import (
 // BatchInstances is implemented by an InstancesV2 whose cloud answers about many Nodes with one call, or with a few.
 // The adapter then calls this method instead of those of InstancesV2, and the controller sends full batches.
 type BatchInstances interface {
-	// InstancesByNode looks up 1 to 500 Nodes with distinct names: by provider ID, and only where that is empty by name.
+	// InstancesByNode looks up 1 to 200 Nodes with distinct names: by provider ID, and only where that is empty by name.
 	// It returns the result of each Node by its name. A Node without a result is a failed lookup, not an absence.
 	// An error is that of each Node, and changes none; if it names no reason (Options.Classify) the controller asks
 	// again by halves, so that one Node fails alone. At most Options.InstanceConcurrency calls run at one time. ctx
@@ -45,7 +45,7 @@ type ParallelLoadBalancers interface {
 }
 
 // maxBatch is the number of Nodes in one call. The controller sends no more.
-const maxBatch = 500
+const maxBatch = 200
 
 // batchInstances answers lookups with a cloud's BatchInstances.
 type batchInstances struct {

@@ -23,7 +23,7 @@ type bridge struct {
 	process context.Context
 	// wait is how long a caller waits, limit how long a call may run.
 	wait, limit time.Duration
-	// slots has room for each call that may run at a time; nil: any number.
+	// slots has room for each call that may run at a time.
 	slots chan struct{}
 	// outcomes learns of the calls that have ended, waited for or not.
 	outcomes *outcomes
@@ -53,11 +53,9 @@ type stillRunning struct {
 func (e *stillRunning) Error() string { return e.text }
 
 func newBridge(process context.Context, wait, limit time.Duration, most int, outcomes *outcomes) *bridge {
-	b := &bridge{process: process, wait: wait, limit: limit, outcomes: outcomes, running: map[string]*bridged{}}
-	if most > 0 {
-		b.slots = make(chan struct{}, most)
+	return &bridge{
+		process: process, wait: wait, limit: limit, slots: make(chan struct{}, most), outcomes: outcomes, running: map[string]*bridged{},
 	}
-	return b
 }
 
 // through calls work for key and waits for its result, at most as long as a caller waits: the error is
@@ -94,24 +92,22 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 	if call := b.call(key); call != nil {
 		return call, nil
 	}
-	if b.slots != nil {
-		select {
-		case b.slots <- struct{}{}:
-		case <-patience:
-			return nil, &stillRunning{what + " waits for another call: " + b.oldest(), false}
-		case <-provider.CallerGone(ctx):
-			return nil, context.Canceled
-		}
+	select {
+	case b.slots <- struct{}{}:
+	case <-patience:
+		return nil, &stillRunning{what + " waits for another call", false}
+	case <-provider.CallerGone(ctx):
+		return nil, context.Canceled
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if call := b.running[key]; call != nil { // it came while this one waited for room
-		b.free()
+		<-b.slots
 		return call, nil
 	}
 	// On another connection its successor may have been answered already.
 	if err := provider.Check(ctx); err != nil {
-		b.free()
+		<-b.slots
 		return nil, err
 	}
 	call := &bridged{what: what, goal: goal, since: time.Now(), done: make(chan struct{})}
@@ -128,16 +124,9 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		defer b.mu.Unlock()
 		call.result, call.err, call.endedAt = result, err, time.Now()
 		close(call.done)
-		b.free()
+		<-b.slots
 	}()
 	return call, nil
-}
-
-// free gives room to the next call.
-func (b *bridge) free() {
-	if b.slots != nil {
-		<-b.slots
-	}
 }
 
 // call returns the call of a key; results that were not fetched in time are dropped.
@@ -159,22 +148,6 @@ func (b *bridge) forget(key string, call *bridged) {
 	if b.running[key] == call {
 		delete(b.running, key)
 	}
-}
-
-// oldest names the call that has been running longest.
-func (b *bridge) oldest() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var oldest *bridged
-	for _, call := range b.running {
-		if call.endedAt.IsZero() && (oldest == nil || call.since.Before(oldest.since)) {
-			oldest = call
-		}
-	}
-	if oldest == nil {
-		return "one that has just ended"
-	}
-	return oldest.running()
 }
 
 // running says what runs, without changing parts: equal messages are one condition.

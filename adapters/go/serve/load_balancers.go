@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -213,26 +214,21 @@ func (l *loadBalancers) goalOf(service *v1.Service, targets *provider.Targets) s
 	desired := proto.CloneOf(service)
 	desired.Labels, desired.DeletionTime, desired.Status = nil, nil, nil
 	maps.DeleteFunc(desired.Annotations, func(key, _ string) bool { return hasPrefix(key, l.written) })
-	hash := sha256.New()
-	encode := func(message proto.Message) {
-		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
-		if err != nil {
-			// A message that arrived can be sent, so this does not happen; no two goals are equal then.
-			encoded = fmt.Appendf(nil, "%v", time.Now().UnixNano())
+	request := &v1.EnsureLoadBalancerRequest{Service: desired, Targets: &v1.NodeTargets{
+		Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{Revision: targets.Revision()}},
+	}}
+	if targets.Revision() == "" {
+		inline := &v1.InlineNodes{}
+		for _, node := range targets.Nodes() {
+			inline.Nodes = append(inline.Nodes, &v1.Node{
+				Name: node.Name, ProviderId: node.ProviderId, Addresses: node.Addresses, PodCidrs: node.PodCidrs,
+			})
 		}
-		_, _ = fmt.Fprintf(hash, "%d:", len(encoded))
-		_, _ = hash.Write(encoded)
+		request.Targets.Targets = &v1.NodeTargets_Inline{Inline: inline}
 	}
-	encode(desired)
-	if targets != nil {
-		_, _ = fmt.Fprintf(hash, "%q", targets.Revision())
-		if targets.Revision() == "" {
-			for _, node := range targets.Nodes() {
-				encode(&v1.Node{
-					Name: node.Name, ProviderId: node.ProviderId, Addresses: node.Addresses, PodCidrs: node.PodCidrs,
-				})
-			}
-		}
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		return rand.Text() // A message that arrived can be sent, so this does not happen; no two goals are equal then.
 	}
-	return fmt.Sprintf("%x", hash.Sum(nil))
+	return fmt.Sprintf("%x", sha256.Sum256(encoded))
 }

@@ -434,27 +434,6 @@ func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
 	}
 }
 
-// The controller grants nothing there, so the cloud's code would take for written what never is.
-func TestEffectsThatAreNeverWrittenAreRefusedAtTheStart(t *testing.T) {
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, prefix := range []string{"service.beta.kubernetes.io/vendor-", "kubernetes.io/x", "outrigger.dev/"} {
-		made, err := New(t.Context(), Options{Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{prefix}}}, func() (cloudprovider.Interface, error) {
-			return &cloud{}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		endpoint, err := provider.ParseEndpoint("unix://" + filepath.Join(t.TempDir(), "p.sock"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := made.ServeUntil(ended, endpoint); err == nil || !strings.Contains(err.Error(), prefix) {
-			t.Errorf("%s: %v", prefix, err)
-		}
-	}
-}
-
 func TestFinding6AVendorsOwnClientReadsTheKubeconfig(t *testing.T) {
 	made := newVendor(nil)
 	made.initialize = func(cloudprovider.ControllerClientBuilder, <-chan struct{}) {

@@ -1,4 +1,4 @@
-// This file says a write to a Service or Node in the words of the contract's effects, and keeps to their bounds.
+// This file says a write to a Service or Node in the words of the contract's effects.
 
 package serve
 
@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,19 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
-)
-
-// Bounds of the effects of one answer, and of what they leave on one object.
-const (
-	maxEvents          = 10
-	maxRemovals        = 64
-	maxAnnotationBytes = 16 << 10
-	maxConditions      = 16
 )
 
 // write is a request that changes a Service or Node.
@@ -104,41 +94,17 @@ func (w write) changes(before runtime.Object, declared *v1.EffectsCapability) (c
 			made.annotations[key] = &value
 		}
 	}
-	if size := bytesUnder(to, prefixes); size > maxAnnotationBytes && size > bytesUnder(from, prefixes) {
-		return changes{}, fmt.Errorf("it would have %d bytes of annotations under the prefixes of serve.Options.Effects; at most "+
-			"%d are written for the provider", size, maxAnnotationBytes)
-	}
 	if !w.isStatus {
 		return made, nil
 	}
-	return made, made.addConditions(conditionsOf(before), conditionsOf(after), declared.ConditionTypePrefixes)
-}
-
-// legalReason of an event or a condition.
-var legalReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?$`)
-
-func (c changes) addConditions(from, to map[string]*v1.Condition, prefixes []string) error {
-	for _, kind := range changedKeys(from, to, func(a, b *v1.Condition) bool { return proto.Equal(a, b) }) {
-		if err := checkKey("condition", kind, prefixes, "ConditionTypePrefixes"); err != nil {
-			return err
+	had, has := conditionsOf(before), conditionsOf(after)
+	for _, kind := range changedKeys(had, has, func(a, b *v1.Condition) bool { return proto.Equal(a, b) }) {
+		if err := checkKey("condition", kind, declared.ConditionTypePrefixes, "ConditionTypePrefixes"); err != nil {
+			return changes{}, err
 		}
-		if condition := to[kind]; condition != nil && !legalReason.MatchString(condition.Reason) {
-			return fmt.Errorf("the condition %q has the reason %q, which is not CamelCase", kind, condition.Reason)
-		}
-		c.conditions[kind] = to[kind]
+		made.conditions[kind] = has[kind]
 	}
-	count := func(conditions map[string]*v1.Condition) (count int) {
-		for kind := range conditions {
-			if hasPrefix(kind, prefixes) {
-				count++
-			}
-		}
-		return count
-	}
-	if count(to) > max(maxConditions, count(from)) {
-		return fmt.Errorf("it would have more than %d conditions under the prefixes of serve.Options.Effects", maxConditions)
-	}
-	return nil
+	return made, nil
 }
 
 // checkOtherFields fails if a field differs that is no effect.
@@ -210,23 +176,11 @@ func checkKey(what, key string, prefixes []string, option string) error {
 		return fmt.Errorf("the %s %q is under none of the prefixes of serve.Options.Effects: declare its prefix in %s, and grant "+
 			"it with the controller's --provider-effect-prefixes", what, key, option)
 	}
-	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
-		return fmt.Errorf("the %s %q is not legal: %s", what, key, wrong[0])
-	}
 	return nil
 }
 
 func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-}
-
-func bytesUnder(annotations map[string]string, prefixes []string) (bytes int) {
-	for key, value := range annotations {
-		if hasPrefix(key, prefixes) {
-			bytes += len(key) + len(value)
-		}
-	}
-	return bytes
 }
 
 func conditionsOf(object runtime.Object) map[string]*v1.Condition {

@@ -78,30 +78,12 @@ func hasTag(balancer *godo.LoadBalancer, tag string) bool {
 
 // idCache remembers which load balancer has which tag, so that most lookups are one request; nothing is
 // believed before the cloud has shown it again.
-type idCache struct {
-	mu  sync.Mutex
-	ids map[string]string
-}
+type idCache struct{ sync.Map }
 
 func (c *idCache) get(tag string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ids[tag]
-}
-
-func (c *idCache) set(tag, id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ids == nil {
-		c.ids = map[string]string{}
-	}
-	c.ids[tag] = id
-}
-
-func (c *idCache) drop(tag string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.ids, tag)
+	id, _ := c.Load(tag)
+	text, _ := id.(string)
+	return text
 }
 
 // find is the Service's load balancer, nil if there is none. It is found by its tag, never by its name:
@@ -114,7 +96,7 @@ func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, tags tags
 			return nil, err
 		}
 		if balancer != nil {
-			s.ids.set(tags.service, balancer.ID)
+			s.ids.Store(tags.service, balancer.ID)
 			return balancer, nil
 		}
 	}
@@ -123,14 +105,14 @@ func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, tags tags
 		return nil, err
 	}
 	if len(owned) == 0 {
-		s.ids.drop(tags.service)
+		s.ids.Delete(tags.service)
 		return s.findUntagged(ctx, service, tags)
 	}
 	if len(owned) > 1 {
 		provider.CallOf(ctx).Log.Warn("the Service has more than one load balancer; the oldest is used, all go with the Service",
 			"tag", tags.service, "load_balancers", len(owned))
 	}
-	s.ids.set(tags.service, owned[0].ID)
+	s.ids.Store(tags.service, owned[0].ID)
 	return &owned[0], nil
 }
 

@@ -135,7 +135,7 @@ func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, desired
 	if err != nil {
 		return nil, api.Explain(ctx, "create load balancer "+desired.Name, createScope, err)
 	}
-	s.ids.set(tags.service, created.ID)
+	s.ids.Store(tags.service, created.ID)
 	provider.CallOf(ctx).Log.Info("load balancer created", "service", service.Namespace+"/"+service.Name,
 		"load_balancer", created.ID, "name", created.Name)
 	return created, nil
@@ -152,7 +152,7 @@ func (s *LoadBalancers) nameTaken(ctx context.Context, name string, tags tags) (
 		return nil, provider.Errorf(provider.ConflictingResource, "a load balancer named %q is there already, without the "+
 			"tag %s: rename or remove it, or choose another name with %sname", name, tags.service, AnnotationPrefix)
 	}
-	s.ids.set(tags.service, owned[0].ID)
+	s.ids.Store(tags.service, owned[0].ID)
 	return nil, provider.Errorf(provider.OperationInProgress, "load balancer %s was just made by another request",
 		owned[0].ID).WithRetryAfter(deletedAfter)
 }
@@ -219,7 +219,7 @@ func (s *LoadBalancers) DeleteLoadBalancer(ctx context.Context, service *v1.Serv
 			return identified(provider.LoadBalancerInProgress(deletedAfter), &balancer), nil
 		}
 	}
-	s.ids.drop(tags.service)
+	s.ids.Delete(tags.service)
 	if err := provider.Check(ctx); err != nil {
 		return nil, err
 	}
