@@ -1,6 +1,5 @@
-//! The command line: `new`, `list`, `explain`, `run`, `explore`, `table`, `badge`, `stress`, `sweep`.
+//! The command line: `new`, `list`, `run`, `explore`, `table`, `sweep`.
 
-mod badge;
 mod explore;
 mod new;
 mod table;
@@ -18,7 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use outrigger_provider_sdk::Endpoint;
 
-use self::{badge::Badge, explore::Explore, new::New, table::Table};
+use self::{explore::Explore, new::New, table::Table};
 use crate::{
     capability::Capability,
     case::Case,
@@ -26,7 +25,6 @@ use crate::{
     inputs::Inputs,
     report::{self, Report},
     run::{self, NoReport, Settings},
-    stress::{self, Load},
     sweep,
     waivers::Waivers,
 };
@@ -50,21 +48,12 @@ enum Command {
     New(New),
     /// Show all cases
     List(List),
-    /// Show one case whole: its clause, what it takes and what it does
-    Explain {
-        /// Its id, such as INS-03
-        case: String,
-    },
     /// Run the cases against a provider
     Run(Box<Run>),
     /// Change Services, targets and routes at random, with faults, until a rule does not hold
     Explore(Explore),
     /// Make the table of cases and providers from JSON reports
     Table(Table),
-    /// Make the badge of a provider from its JSON report
-    Badge(Badge),
-    /// Put load on a provider and show how long its calls take
-    Stress(Stress),
     /// Delete load balancers that earlier runs have left in the cloud
     Sweep(Sweep),
 }
@@ -131,38 +120,6 @@ struct Run {
 }
 
 #[derive(Debug, Args)]
-struct Stress {
-    #[command(flatten)]
-    subject: Subject,
-
-    /// Nodes that are looked up, in batches, and uploaded as a set
-    #[arg(long, default_value_t = 5000, value_name = "N")]
-    nodes: usize,
-
-    /// Services whose load balancers are made and deleted; needs --allow-mutations
-    #[arg(
-        long,
-        default_value_t = 0,
-        requires = "allow_mutations",
-        value_name = "N"
-    )]
-    services: usize,
-
-    /// Calls at one time
-    #[arg(long, default_value_t = 16, value_parser = parallel, value_name = "N")]
-    parallel: usize,
-
-    /// Repeat the load for so long, for example 10m, and fail if the memory or the open files of the
-    /// provider's process grow, where it is that of the inputs [default: the load once]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    duration: Option<Duration>,
-
-    /// Make and delete load balancers
-    #[arg(long)]
-    allow_mutations: bool,
-}
-
-#[derive(Debug, Args)]
 struct Sweep {
     #[command(flatten)]
     subject: Subject,
@@ -191,11 +148,6 @@ impl FromStr for ReportFile {
     }
 }
 
-fn parallel(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "write a number above 0".to_owned())
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     let read: jiff::SignedDuration = text
         .parse()
@@ -219,12 +171,9 @@ impl Cli {
         match self.command {
             Command::New(command) => command.run(),
             Command::List(list) => list.run(),
-            Command::Explain { case } => explain(&case),
             Command::Run(command) => Box::pin(command.run()).await,
             Command::Explore(command) => Box::pin(command.run()).await,
             Command::Table(command) => command.run(),
-            Command::Badge(command) => command.run(),
-            Command::Stress(command) => Box::pin(command.run()).await,
             Command::Sweep(command) => Box::pin(command.run()).await,
         }
     }
@@ -240,15 +189,6 @@ impl List {
         };
         print(&text)
     }
-}
-
-fn explain(id: &str) -> anyhow::Result<ExitCode> {
-    let cases = cases::all();
-    let mut all = cases.iter();
-    let Some(case) = all.find(|case| case.id.eq_ignore_ascii_case(id)) else {
-        bail!("{id:?} is no case; `provider-conformance list` shows all");
-    };
-    print(&describe::explain(case))
 }
 
 impl Subject {
@@ -313,32 +253,6 @@ impl Run {
         let failed =
             counts.failed > 0 || (self.strict && counts.warned > 0) || !report.leftovers.is_empty();
         Ok(ExitCode::from(u8::from(failed)))
-    }
-}
-
-impl Stress {
-    async fn run(self) -> anyhow::Result<ExitCode> {
-        let (endpoint, inputs, _folder) = self.subject.read()?;
-        let load = Load {
-            nodes: self.nodes,
-            services: self.services,
-            parallel: self.parallel,
-            duration: self.duration.unwrap_or_default(),
-        };
-        let settings = Settings::plain(endpoint, inputs, random_run_id());
-        match Box::pin(stress::stress(settings, load)).await {
-            Ok(stressed) => {
-                print(&stressed.to_string())?;
-                let failed = stressed.latencies.errors() > 0
-                    || !stressed.breaches.is_empty()
-                    || stressed.course.grew();
-                Ok(ExitCode::from(u8::from(failed)))
-            }
-            Err(error) => {
-                eprintln!("provider-conformance: {error}");
-                Ok(ExitCode::from(3))
-            }
-        }
     }
 }
 

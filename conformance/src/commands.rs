@@ -98,11 +98,6 @@ impl Provider {
         let _ = timeout(REST_OF_LOG, read).await;
     }
 
-    /// Its process id, while it runs.
-    pub(crate) fn id(&self) -> Option<u32> {
-        self.child.id()
-    }
-
     /// How it ended, if it did.
     pub(crate) fn ended(&mut self) -> Option<String> {
         match self.child.try_wait() {

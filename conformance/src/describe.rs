@@ -1,4 +1,4 @@
-//! The cases themselves, as a table, as Markdown for the documents, as JSON, and one of them whole.
+//! The cases themselves, as a table, as Markdown for the documents, and as JSON.
 
 use std::fmt::Write as _;
 
@@ -89,43 +89,6 @@ pub fn json(cases: &[Case]) -> serde_json::Result<String> {
     };
     let entries: Value = cases.iter().map(entry).collect();
     serde_json::to_string_pretty(&entries)
-}
-
-/// One case whole.
-pub fn explain(case: &Case) -> String {
-    let mut text = format!("{}: {}\n\n", case.id, case.title);
-    let clause = &case.clause;
-    let at = if clause.at.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", clause.at)
-    };
-    for (name, value) in [
-        ("level", case.level.to_string()),
-        ("declared by", case.capability.declared_by().to_owned()),
-        ("cloud", mutates(case).to_owned()),
-        ("inputs", case.needs.join(", ")),
-        (
-            "clause",
-            format!("proto/cloudprovider/v1/{}{at}:", clause.file),
-        ),
-    ] {
-        if !value.is_empty() {
-            let _ = writeln!(text, "{name:<12} {value}");
-        }
-    }
-    let _ = writeln!(text, "{:12} {:?}", "", clause.text);
-    let _ = writeln!(
-        text,
-        "\nrun it alone: provider-conformance run --inputs inputs.yaml --only {}{}",
-        case.id,
-        if case.mutates {
-            " --allow-mutations"
-        } else {
-            ""
-        }
-    );
-    text
 }
 
 /// The case for machines, as in every report.

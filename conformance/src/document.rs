@@ -5,21 +5,14 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use crate::{
-    report::{Counts, FORMAT, SkipKind},
-    waivers::Waiver,
-};
+use crate::{report::FORMAT, waivers::Waiver};
 
-/// The part of a report that pages and badges show.
+/// The part of a report that pages show.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Document {
     format: u32,
     /// The version of the contract.
     pub contract: Contract,
-    /// How many cases ended how.
-    pub counts: Counts,
-    /// Objects that are left in the cloud.
-    pub leftovers: Vec<String>,
     /// Every case that the suite had.
     pub cases: Vec<Ran>,
 }
@@ -39,7 +32,7 @@ pub struct Ran {
     /// The word of [`Outcome::word`](crate::report::Outcome::word).
     pub result: String,
     /// Why it was not run.
-    pub skip: Option<SkipKind>,
+    pub skip: Option<String>,
     /// Why its failure is accepted.
     pub waiver: Option<Waiver>,
 }

@@ -194,6 +194,8 @@ pub struct Limits {
     pub ready: SignedDuration,
     /// Until a load balancer is ABSENT.
     pub gone: SignedDuration,
+    /// How late a list of the cloud may show what was made or deleted.
+    pub late: SignedDuration,
     /// How long a connection is idle before it is used again.
     pub idle: SignedDuration,
 }
@@ -204,6 +206,7 @@ impl Default for Limits {
             start: SignedDuration::from_secs(10),
             ready: SignedDuration::from_mins(10),
             gone: SignedDuration::from_mins(10),
+            late: SignedDuration::from_secs(3),
             idle: SignedDuration::from_secs(10),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     verdict::{ErrorRule, Failure, Stop},
 };
 
-/// Errors, answers and effects that are kept, of each: a stress run makes many.
+/// Errors, answers and effects that are kept, of each: an exploration makes many.
 const MOST: usize = 10_000;
 
 /// The record of one run.

@@ -8,7 +8,11 @@ use parking_lot::Mutex;
 
 /// Objects that may be in the cloud still.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers(Mutex<Objects>);
+pub(crate) struct Leftovers {
+    objects: Mutex<Objects>,
+    /// All Services of the run by their UIDs, deleted or not.
+    services: Mutex<BTreeMap<String, Service>>,
+}
 
 /// The objects themselves.
 #[derive(Clone, Debug, Default)]
@@ -22,43 +26,61 @@ pub(crate) struct Objects {
 impl Leftovers {
     /// A load balancer of this Service may be made from now on.
     pub(crate) fn expect(&self, service: Service) {
-        let mut objects = self.0.lock();
+        let mut all = self.services.lock();
+        all.insert(service.uid.clone(), service.clone());
+        let mut objects = self.objects.lock();
         objects.services.insert(service.uid.clone(), service);
+    }
+
+    /// The Services of the run among these UIDs: their load balancers are there still. Each by its name.
+    pub(crate) fn expect_again(&self, uids: impl Iterator<Item = String>) -> Vec<String> {
+        let all = self.services.lock();
+        let left = uids.filter_map(|uid| all.get(&uid).cloned());
+        let mut objects = self.objects.lock();
+        let expect = |service: Service| {
+            let name = format!(
+                "load balancer of Service {} ({})",
+                service.name, service.uid
+            );
+            objects.services.insert(service.uid.clone(), service);
+            name
+        };
+        left.map(expect).collect()
     }
 
     /// A route with this destination may be made from now on.
     pub(crate) fn expect_route(&self, destination: IpNet) {
-        self.0.lock().routes.insert(destination);
+        self.objects.lock().routes.insert(destination);
     }
 
     /// All that may be there.
     pub(crate) fn objects(&self) -> Objects {
-        self.0.lock().clone()
+        self.objects.lock().clone()
     }
 
     /// These are there, since a case that changes nothing has made no other.
     pub(crate) fn set(&self, objects: Objects) {
-        *self.0.lock() = objects;
+        *self.objects.lock() = objects;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let objects = self.0.lock();
+        let objects = self.objects.lock();
         objects.services.is_empty() && objects.routes.is_empty()
     }
 
     /// All, for people.
     pub(crate) fn names(&self) -> Vec<String> {
-        let objects = self.0.lock();
+        let objects = self.objects.lock();
         let name = |one: &Service| format!("load balancer of Service {} ({})", one.name, one.uid);
         let routes = objects.routes.iter().map(|one| format!("route to {one}"));
         objects.services.values().map(name).chain(routes).collect()
     }
 
     pub(crate) fn forget(&self, service: &Service) {
-        self.0.lock().services.remove(&service.uid);
+        self.objects.lock().services.remove(&service.uid);
     }
 
     pub(crate) fn forget_routes(&self) {
-        self.0.lock().routes.clear();
+        self.objects.lock().routes.clear();
     }
 }

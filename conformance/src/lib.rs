@@ -10,7 +10,6 @@
 //!
 //! A case is one entry in a table of `cases/`: id, level, clause of the contract, and a check.
 
-pub mod badge;
 pub mod call_error;
 pub mod capability;
 pub mod case;
@@ -37,5 +36,4 @@ mod log;
 mod needs;
 
 pub mod explore;
-pub mod stress;
 pub mod sweep;

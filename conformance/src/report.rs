@@ -17,7 +17,7 @@ use crate::{
 pub use causes::{Cause, causes};
 pub use json::{FORMAT, json};
 pub use junit::junit;
-pub use text::{faults, line, summary};
+pub use text::{line, summary};
 
 /// A whole run.
 #[derive(Clone, Debug, Default)]
@@ -98,24 +98,8 @@ pub enum Skip {
     NothingToJudge(String),
 }
 
-/// The kind of a [`Skip`], as reports for machines name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SkipKind {
-    /// The provider does not declare the capability.
-    Capability,
-    /// The inputs lack a key.
-    Input,
-    /// It would change the cloud.
-    ReadOnly,
-    /// It was left out.
-    NotSelected,
-    /// The run showed nothing to judge.
-    NothingToJudge,
-}
-
 /// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Passed.
@@ -143,17 +127,8 @@ pub struct Counts {
 impl Report {
     /// How many cases ended how.
     pub fn counts(&self) -> Counts {
-        self.counts_where(|_| true)
-    }
-
-    /// How many cases of one level ended how.
-    pub fn counts_of(&self, level: Level) -> Counts {
-        self.counts_where(|case| case.level == level)
-    }
-
-    fn counts_where(&self, includes: impl Fn(&Case) -> bool) -> Counts {
         let mut counts = Counts::default();
-        for Judged { case, outcome, .. } in self.judged.iter().filter(|one| includes(&one.case)) {
+        for Judged { case, outcome, .. } in &self.judged {
             *match outcome {
                 Outcome::Passed { .. } => &mut counts.passed,
                 Outcome::Failed { .. } => match case.level {
@@ -195,14 +170,14 @@ impl Outcome {
 }
 
 impl Skip {
-    /// Its kind.
-    pub const fn kind(&self) -> SkipKind {
+    /// Its kind, as reports for machines name it.
+    pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Capability(_) => SkipKind::Capability,
-            Self::Input(_) => SkipKind::Input,
-            Self::ReadOnly => SkipKind::ReadOnly,
-            Self::NotSelected => SkipKind::NotSelected,
-            Self::NothingToJudge(_) => SkipKind::NothingToJudge,
+            Self::Capability(_) => "capability",
+            Self::Input(_) => "input",
+            Self::ReadOnly => "read-only",
+            Self::NotSelected => "not-selected",
+            Self::NothingToJudge(_) => "nothing-to-judge",
         }
     }
 }

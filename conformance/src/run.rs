@@ -19,11 +19,11 @@ use crate::{
     connection::Manner,
     inputs::{Inputs, limit},
     ledger::Ledger,
-    leftovers::{Leftovers, Objects},
+    leftovers::Leftovers,
     log::Log,
     needs::are_given,
     report::{Judged, Outcome, Report, Skip},
-    subject::{Subject, Suite, handshake_request},
+    subject::{Subject, Suite, handshake_request, resources_now},
     verdict::{Failure, Stop, Verdict},
     waivers::Waivers,
 };
@@ -123,7 +123,7 @@ pub async fn run(settings: Settings, mut judged: impl FnMut(&Judged)) -> Result<
         judged(&result);
         report.judged.push(result);
     }
-    report.leftovers = run.leftovers();
+    report.leftovers = run.suite.leftovers.names();
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -159,11 +159,13 @@ impl Run {
                 );
             }
             verdict = Err(Stop::Failed(end));
-            if let Err(error) = self.suite.start().await {
-                eprintln!("provider-conformance: the provider does not start again: {error}");
-            }
         }
-        self.clean_up(case, before).await;
+        if case.mutates {
+            clean_up(&self.suite, case.id).await;
+        } else {
+            restart(&self.suite).await;
+            self.suite.leftovers.set(before);
+        }
         let failure = match verdict {
             Ok(()) => None,
             Err(Stop::Skipped(reason)) => return Outcome::Skipped(Skip::NothingToJudge(reason)),
@@ -250,31 +252,29 @@ impl Run {
             })),
         }
     }
+}
 
-    /// Deletes what the case has made. The rest stays in the list, as that of earlier cases does.
-    async fn clean_up(&self, case: &Case, before: Objects) {
-        let leftovers = &self.suite.leftovers;
-        if !case.mutates {
-            leftovers.set(before);
-            return;
-        }
-        if leftovers.is_empty() {
-            return;
-        }
-        let clean_up = async {
-            let subject = Subject::of(&self.suite, case.id).await?;
-            subject.clean_up().await
-        };
-        if let Err(error) = clean_up.await {
-            eprintln!(
-                "provider-conformance: {} leaves something behind: {error}",
-                case.id
-            );
-        }
+/// Starts the provider again, if it was a process of the suite and has ended.
+async fn restart(suite: &Suite) {
+    if suite.ended().await.is_some()
+        && let Err(error) = suite.start().await
+    {
+        eprintln!("provider-conformance: the provider does not start again: {error}");
     }
+}
 
-    fn leftovers(&self) -> Vec<String> {
-        self.suite.leftovers.names()
+/// Deletes all that is left over, whatever state the provider is in. The rest stays in the list, as that of earlier cases does.
+pub(crate) async fn clean_up(suite: &Arc<Suite>, case: &'static str) {
+    restart(suite).await;
+    if suite.leftovers.is_empty() {
+        return;
+    }
+    let cleaned = async {
+        let subject = Subject::of(suite, case).await?;
+        subject.clean_up().await
+    };
+    if let Err(stop) = cleaned.await {
+        eprintln!("provider-conformance: {case} leaves something behind: {stop}");
     }
 }
 
@@ -303,6 +303,7 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
     let handshake = shake(dial().await?).await?;
     let idle = dial().await?;
     shake(idle.clone()).await?;
+    let cloud = resources_now(inputs, endpoint).await?;
     Ok(Suite {
         endpoint: endpoint.clone(),
         inputs: inputs.clone(),
@@ -311,6 +312,7 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
         ledger,
         leftovers: Leftovers::default(),
         idle,
+        cloud,
         provider: Mutex::new(provider),
         log,
     })

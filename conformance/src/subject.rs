@@ -30,13 +30,14 @@ pub(crate) use load_balancers::{
 pub use load_balancers::{describe, name_of, port};
 pub(crate) use nodes::{inline, named, upload};
 pub(crate) use process::RUNS_ON;
-pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
+pub(crate) use routes::{Change, Changed, destination, free_parts, leads_to, routes_to};
 
 use crate::{
     capability::Capability,
     client::Client,
     commands::{self, Provider},
     connection::Manner,
+    explore::state::{differences, resources},
     inputs::Inputs,
     ledger::{Ledger, Observations},
     leftovers::Leftovers,
@@ -58,6 +59,8 @@ pub(crate) struct Suite {
     /// Connected at the start, and not used before the case about idle connections.
     pub(crate) idle: Client,
     pub(crate) provider: Mutex<Option<Provider>>,
+    /// The lines of `commands.cloudState` before the first case.
+    pub(crate) cloud: Vec<String>,
     /// The output of each process of the provider that the suite has started.
     pub(crate) log: Arc<Log>,
 }
@@ -158,11 +161,6 @@ impl Subject {
         self.suite.ledger.observations()
     }
 
-    /// The process id of the provider, if it is a process of the suite and runs.
-    pub(crate) async fn process_id(&self) -> Option<u32> {
-        self.suite.process_id().await
-    }
-
     /// Lines with a secret of the inputs in the log of the provider.
     pub(crate) fn secrets_in_log(&self) -> Vec<String> {
         self.suite.log.with_secrets()
@@ -234,11 +232,6 @@ impl Subject {
         Ok(())
     }
 
-    /// True if [`Subject::name`] of this run made the name.
-    pub fn is_of_this_run(&self, name: &str) -> bool {
-        name.starts_with(&format!("conformance-{}-", self.suite.run_id))
-    }
-
     /// A name that nothing else in this run has: `conformance-<run>-<case>-<n>`.
     pub fn name(&self) -> String {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
@@ -250,6 +243,13 @@ impl Subject {
     pub async fn command(&self, command: &[String]) -> Verdict<String> {
         let ran = commands::run(command, self.endpoint()).await;
         ran.required("the command of the inputs works")
+    }
+
+    /// Resources of the cloud that it did not have before the run, by `commands.cloudState`; none without it.
+    pub(crate) async fn new_in_cloud(&self) -> Verdict<Vec<String>> {
+        let now = resources_now(self.inputs(), self.endpoint()).await;
+        let now = now.required("commands.cloudState works")?;
+        Ok(differences(&self.suite.cloud, &now).1)
     }
 
     /// Fails every call of the provider to its cloud while `work` runs, and undoes it at its end.
@@ -313,6 +313,20 @@ impl Subject {
             }
         }
     }
+}
+
+/// The resources of the cloud by `commands.cloudState`; none without it.
+pub(crate) async fn resources_now(
+    inputs: &Inputs,
+    endpoint: &Endpoint,
+) -> Result<Vec<String>, String> {
+    let command = &inputs.commands.cloud_state;
+    if command.is_empty() {
+        return Ok(Vec::new());
+    }
+    commands::run(command, endpoint)
+        .await
+        .map(|text| resources(&text))
 }
 
 pub(crate) fn handshake_request(inputs: &Inputs) -> HandshakeRequest {

@@ -132,10 +132,10 @@ fn explored_otherwise(defect: &Defect) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let mut inputs = inputs(folder.path(), defect.name);
     // A defect lives as long as its process.
-    inputs.explore.without = ["kill", "restart"].map(str::to_owned).to_vec();
+    inputs.explore.without = ["kill"].map(str::to_owned).to_vec();
     let endpoint = Endpoint::unix(folder.path().join("provider.sock")).unwrap();
     let settings = Settings::plain(endpoint, inputs, "defects".to_owned());
-    let plan = Plan::Seeds {
+    let plan = Plan {
         first: expected.seed,
         count: Some(1),
         duration: None,

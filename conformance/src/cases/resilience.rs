@@ -13,7 +13,8 @@ use crate::{
     call_error::CallError,
     case::{Check, check},
     connection::Manner,
-    subject::{NAMESPACE, Subject},
+    inputs::limit,
+    subject::Subject,
     verdict::{Verdict, expect},
 };
 
@@ -89,17 +90,20 @@ async fn late_replies(subject: &Subject) -> Verdict {
 async fn nothing_left(subject: &Subject) -> Verdict {
     // Once more: a Delete that failed after its case may work by now.
     subject.clean_up().await?;
-    if !subject.load_balancers().list {
-        return Ok(());
-    }
-    let listed = subject.listed_services(None).await?;
-    let ours = listed.iter();
-    let ours = ours.filter(|tag| tag.namespace == NAMESPACE && subject.is_of_this_run(&tag.name));
-    let ours: Vec<_> = ours.map(|tag| &tag.name).collect();
+    sleep(limit(subject.inputs().limits.late)).await;
+    // By UIDs: names may be empty in a list.
+    let listed = if subject.load_balancers().list {
+        subject.listed_services(None).await?
+    } else {
+        Vec::new()
+    };
+    let uids = listed.into_iter().map(|tag| tag.uid);
+    let mut left = subject.leftovers().expect_again(uids);
+    left.extend(subject.new_in_cloud().await?);
     expect(
-        ours.is_empty(),
-        "the list has no load balancer of this run",
-        format!("{ours:?}"),
+        left.is_empty(),
+        "the list, and commands.cloudState, have nothing of this run",
+        left.join("\n"),
     )
 }
 

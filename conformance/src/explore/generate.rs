@@ -1,393 +1,333 @@
-//! Traces by chance: equal for equal seeds, worlds and numbers of steps.
+//! Traces by chance, as a state machine of proptest: the changes that may come next follow from the desired state.
+//!
+//! A value shrinks to that of a plain Service, or to nothing; a choice between kinds of steps does not shrink to another kind.
 
-use fastrand::Rng;
+use std::sync::Arc;
+
+use proptest::{
+    bool::weighted, collection, prelude::*, sample::select, sample::subsequence, strategy::Union,
+};
+use proptest_state_machine::Sequential;
 
 use super::{
-    desired::{Desired, Spec, first_node_port},
-    trace::{Change, Fault, Field, Mark, Name, Port, Step, Target, Trace, Turn, WORDS},
-    world::{SERVICES, World},
+    trace::{Change, Fault, Port, Spec, Step, Target, Turn, WORDS},
+    world::{Desired, World, first_node_port, first_port},
 };
 
-/// Ports of load balancers.
-const PORTS: [i32; 5] = [80, 443, 8080, 53, 8443];
 /// Milliseconds after which a fault comes.
 const MOMENTS: [u64; 7] = [0, 1, 2, 5, 10, 20, 50];
-/// Node ports of health checks of one Service.
-const HEALTH_CHECKS: i32 = 3;
-const FIRST_HEALTH_CHECK: i32 = 1_100;
-/// Changes of ports that are tried: some change nothing, or make what Kubernetes refuses.
-const ATTEMPTS: usize = 8;
-/// Words of fields, some more often than others.
-const FIELDS: [&str; 8] = [
-    "ports",
-    "ports",
-    "ports",
-    "policy",
-    "affinity",
-    "families",
-    "ranges",
-    "annotations",
-];
-/// Percent of the words that a trace does not have.
-const LEFT_OUT: u32 = 40;
-const AFFINITIES: [Option<i64>; 3] = [None, Some(10_800), Some(600)];
+/// Words of fields: ports change most often.
+const FIELDS: &str = "ports ports ports policy affinity families ranges annotations";
+/// The share of the words that a trace does not have.
+const LEFT_OUT: f64 = 0.4;
+/// From a node port of a Service to those of its health checks.
+const HEALTH_CHECKS: i32 = 1_100;
 
-/// The trace of a seed.
-pub(super) fn trace(seed: u64, world: &World, turns: usize) -> Trace {
-    let mut rng = Rng::with_seed(seed);
-    let world = part(world, &mut rng);
-    let mut generator = Generator {
-        rng,
-        world: &world,
-        desired: Desired::new(&world),
-    };
-    let mut turns: Vec<_> = (1..turns).map(|_| generator.turn()).collect();
-    turns.push(generator.last_turn());
-    Trace(turns)
-}
-
-/// A world of fewer Services and words: traces of few kinds of steps have more changes that undo one another than
-/// traces in which everything may come.
-fn part(world: &World, rng: &mut Rng) -> World {
-    let mut part = world.clone();
-    part.names.truncate(rng.usize(1..=SERVICES));
-    // A provider of routes alone has nothing else that changes.
-    let least = if world.names.is_empty() { "route" } else { "" };
-    for word in WORDS {
-        if word != least && rng.u32(0..100) < LEFT_OUT {
-            part.without.insert(word.to_owned());
-        }
-    }
-    part
-}
-
-struct Generator<'a> {
-    rng: Rng,
-    world: &'a World,
+/// The desired state, in the part of a world that a trace has.
+#[derive(Clone, Debug)]
+pub(super) struct TraceModel {
+    world: Arc<World>,
     desired: Desired,
 }
 
-impl Generator<'_> {
-    /// True in so many of a hundred cases.
-    fn chance(&mut self, percent: u32) -> bool {
-        self.rng.u32(0..100) < percent
-    }
+type Boxed<T> = BoxedStrategy<T>;
 
-    fn pick<T: Clone>(&mut self, all: &[T]) -> Option<T> {
-        self.rng.choice(all).cloned()
-    }
+/// Traces of so many turns.
+pub(super) fn traces(
+    world: &Arc<World>,
+    turns: usize,
+) -> Sequential<TraceModel, Turn, Boxed<TraceModel>, Boxed<Turn>> {
+    let world = Arc::clone(world);
+    let next = |mut model: TraceModel, turn: &Turn| {
+        for step in &turn.0 {
+            model.desired.apply(&step.change);
+        }
+        model
+    };
+    let first = move || part_of(&world);
+    Sequential::new(turns.into(), first, |_, _| true, TraceModel::turn, next)
+}
 
-    fn turn(&mut self) -> Turn {
-        let mut steps = vec![self.step()];
-        if self.world.has("together") && self.chance(20) {
-            for _ in 0..self.rng.usize(1..=2) {
-                let step = self.step();
-                if self.may_join(&steps, &step) {
-                    steps.push(step);
-                }
+/// Some Services and words of a world: traces of few kinds of steps have more changes that undo one another than traces in
+/// which everything may come.
+fn part_of(world: &Arc<World>) -> Boxed<TraceModel> {
+    let world = Arc::clone(world);
+    let words: Vec<_> = WORDS.split(' ').collect();
+    let most = world.names.len().max(1);
+    let left_out = collection::vec(weighted(LEFT_OUT), words.len());
+    let model = move |(count, left_out): (usize, Vec<bool>)| {
+        let mut part = World::clone(&world);
+        part.names.truncate(count);
+        // A provider of routes alone has nothing else that changes.
+        let least = if world.names.is_empty() { "route" } else { "" };
+        for (word, _) in words.iter().zip(left_out).filter(|(_, is_out)| *is_out) {
+            if *word != least {
+                part.without.insert((*word).to_owned());
             }
         }
-        for step in &steps {
-            self.desired.apply(&step.change, self.world);
-        }
-        Turn(steps)
+        let desired = Desired::new(&part);
+        let world = Arc::new(part);
+        TraceModel { world, desired }
+    };
+    (1..=most, left_out).prop_map(model).no_shrink().boxed()
+}
+
+/// One of these, each as often as its weight says.
+fn choice<T: std::fmt::Debug + 'static>(options: Vec<(u32, Boxed<T>)>) -> Boxed<T> {
+    let numbers = options.iter().enumerate();
+    let numbers = numbers.map(|(number, (weight, _))| (*weight, Just(number)));
+    let number = Union::new_weighted(numbers.collect()).no_shrink();
+    number
+        .prop_flat_map(move |number| options[number].1.clone())
+        .boxed()
+}
+
+/// One of these, which does not shrink to another one.
+fn any_of<T: Clone + std::fmt::Debug + 'static>(values: Vec<T>) -> Boxed<T> {
+    select(values).no_shrink().boxed()
+}
+
+/// A value that shrinks to the default of its type.
+fn or_default<T: Default + std::fmt::Debug + 'static>(value: Boxed<T>) -> Boxed<T> {
+    let kept = |(is_kept, value): (bool, T)| if is_kept { value } else { T::default() };
+    (weighted(1.0), value).prop_map(kept).boxed()
+}
+
+impl TraceModel {
+    fn has(&self, word: &str) -> bool {
+        self.world.has(word)
     }
 
-    /// All Services are deleted together, as with their namespace, or any turn.
-    fn last_turn(&mut self) -> Turn {
-        let names: Vec<_> = self.desired.balanced().map(|(name, _)| name).collect();
-        let may = ["together", "delete"]
-            .iter()
-            .all(|word| self.world.has(word));
-        if names.len() < 2 || !may || !self.world.balancers_together || !self.chance(30) {
-            return self.turn();
+    fn turn(&self) -> Boxed<Turn> {
+        let step = self.step();
+        let mut options = vec![(16, step.clone().prop_map(|step| Turn(vec![step])).boxed())];
+        if self.has("together") {
+            let steps = collection::vec(step, 1..=3);
+            options.push((4, steps.prop_map(joined).boxed()));
         }
-        let delete = |name| Step {
-            change: Change::Delete(name),
+        // Several Services are deleted, as with their namespace.
+        let services = self.desired.services.keys();
+        let delete = services.map(|name| Step {
+            change: Change::Delete(*name),
             fault: None,
-        };
-        Turn(names.into_iter().map(delete).collect())
+        });
+        let all: Vec<_> = delete.collect();
+        if self.has("together") && self.has("delete") && all.len() > 1 {
+            let most = all.len();
+            options.push((5, subsequence(all, 1..=most).prop_map(Turn).boxed()));
+        }
+        choice(options)
     }
 
-    fn may_join(&self, steps: &[Step], step: &Step) -> bool {
-        let is_route = |step: &Step| step.change.key().starts_with("route");
-        steps.iter().all(|other| {
-            let keys = [&step.change, &other.change].map(Change::key);
-            let is_kill = |step: &Step| matches!(step.fault, Some(Fault::Kill(_)));
-            let may_overlap = match [step, other].map(is_route) {
-                [true, true] => self.world.routes_together,
-                [false, false] => self.world.balancers_together,
+    fn step(&self) -> Boxed<Step> {
+        let fault = or_default(self.fault());
+        let step = |(fault, change): (Option<Fault>, Change)| {
+            let may_fail = |fault: &Fault| match change {
+                // The calls about a route are repeated whatever comes.
+                Change::Route(..) | Change::NoRoute(_) => false,
+                // Its calls are several.
+                Change::Nodes(_) => !matches!(fault, Fault::Kill(_)),
                 _ => true,
             };
-            may_overlap
-                && keys[0] != keys[1]
-                && keys.iter().all(|key| !key.is_empty())
-                && !is_kill(step)
-                && !is_kill(other)
-        })
+            let fault = fault.filter(may_fail);
+            Step { change, fault }
+        };
+        (fault, self.change()).prop_map(step).boxed()
     }
 
-    fn step(&mut self) -> Step {
-        let change = self.change();
-        let is_call = !matches!(
-            change,
-            Change::Restart | Change::Wait(_) | Change::Blackhole(_)
+    fn fault(&self) -> Boxed<Option<Fault>> {
+        let none = Just(None).boxed();
+        let mut options = vec![
+            ("cut", Fault::Cut as fn(u64) -> Fault),
+            ("deadline", |time: u64| Fault::Deadline(time.max(1))),
+            ("twice", |_| Fault::Twice),
+            ("once", |_| Fault::Once),
+            ("kill", Fault::Kill),
+        ];
+        options.retain(|(word, _)| self.has(word));
+        if options.is_empty() {
+            return none;
+        }
+        let makes: Vec<_> = options.into_iter().map(|(_, make)| make).collect();
+        let made =
+            (any_of(makes), any_of(MOMENTS.to_vec())).prop_map(|(make, time)| Some(make(time)));
+        choice(vec![(3, none), (1, made.boxed())])
+    }
+
+    fn change(&self) -> Boxed<Change> {
+        let world = &self.world;
+        let mut options = Vec::new();
+        if !world.names.is_empty() {
+            let services = world.names.iter().map(|name| (1, self.service(*name)));
+            options.push((60, choice(services.collect())));
+            if self.has("nodes") {
+                options.push((15, self.targets().prop_map(Change::Nodes).boxed()));
+            }
+        }
+        if world.routes > 0 && self.has("route") {
+            options.push((20, self.route()));
+        }
+        choice(options)
+    }
+
+    fn route(&self) -> Boxed<Change> {
+        let numbers = (0..self.world.routes).collect();
+        let change = (
+            any_of(numbers),
+            any_of(self.world.nodes.clone()),
+            weighted(0.3).no_shrink(),
         );
-        let fault = if is_call && self.chance(25) {
-            self.fault()
-        } else {
-            None
+        let may_go = self.has("delete");
+        change
+            .prop_map(move |(number, node, goes)| {
+                if goes && may_go {
+                    Change::NoRoute(number)
+                } else {
+                    Change::Route(number, node)
+                }
+            })
+            .boxed()
+    }
+
+    fn targets(&self) -> Boxed<Vec<Target>> {
+        let nodes = self.world.nodes.clone();
+        let marks = collection::vec((weighted(0.65), weighted(0.3)), nodes.len());
+        let targets = move |marks: Vec<(bool, bool)>| {
+            let all = nodes.iter().cloned().zip(marks);
+            let all = all.filter(|(_, (is_target, _))| *is_target);
+            all.map(|(node, (_, is_moved))| Target { node, is_moved })
+                .collect()
         };
-        Step { change, fault }
+        marks.prop_map(targets).boxed()
     }
 
-    fn fault(&mut self) -> Option<Fault> {
-        let moment = self.pick(&MOMENTS).unwrap_or_default();
-        let mut faults = vec![
-            ("cut", Fault::Cut(moment)),
-            ("deadline", Fault::Deadline(moment.max(1))),
-            ("twice", Fault::Twice),
-            ("again", Fault::Again),
-            ("once", Fault::Once),
-            ("drop", Fault::Drop(moment)),
-            ("kill", Fault::Kill(moment)),
-        ];
-        faults.retain(|(word, _)| self.world.has(word));
-        self.pick(&faults).map(|(_, fault)| fault)
-    }
-
-    fn change(&mut self) -> Change {
-        let world = self.world;
-        let offered = [
-            (60, "ports", !world.names.is_empty()),
-            (15, "nodes", !world.names.is_empty()),
-            (20, "route", world.routes > 0),
-            (4, "blackhole", world.routes > 0 && world.has("route")),
-            (3, "restart", true),
-            (2, "wait", true),
-        ];
-        let offered = offered
-            .into_iter()
-            .filter(|(_, word, is_there)| *is_there && (*word == "ports" || world.has(word)));
-        let offered: Vec<_> = offered.collect();
-        let sum = offered.iter().map(|(weight, ..)| weight).sum();
-        let mut at: u32 = self.rng.u32(0..sum);
-        let chosen = offered.iter().find(|(weight, ..)| {
-            let is_chosen = at < *weight;
-            at = at.saturating_sub(*weight);
-            is_chosen
-        });
-        match chosen.map(|(_, word, _)| *word) {
-            Some("ports") => self.service(),
-            Some("nodes") => Change::Nodes(self.targets()),
-            Some("route") => self.route(),
-            Some("blackhole") => Change::Blackhole(self.rng.usize(0..world.routes)),
-            Some("restart") => Change::Restart,
-            _ => Change::Wait(self.pick(&[20, 100]).unwrap_or_default()),
-        }
-    }
-
-    fn route(&mut self) -> Change {
-        let number = self.rng.usize(0..self.world.routes);
-        let may_go = self.world.has("delete") && self.desired.routes.contains_key(&number);
-        if may_go && self.chance(35) {
-            return Change::NoRoute(number);
-        }
-        let nodes = &self.world.nodes;
-        Change::Route(number, self.pick(nodes).unwrap_or_default())
-    }
-
-    fn targets(&mut self) -> Vec<Target> {
-        let nodes = &self.world.nodes;
-        let mut targets = Vec::new();
-        for (index, node) in nodes.iter().enumerate() {
-            if self.chance(35) {
-                continue;
-            }
-            let mark = match self.rng.u32(0..10) {
-                0 | 1 => Some(Mark::Moved),
-                2 => Some(Mark::New),
-                // The next machine is then no target of its own.
-                3 if index + 1 < nodes.len() => Some(Mark::Replaced),
-                _ => None,
-            };
-            let target = Target {
-                node: node.clone(),
-                mark,
-            };
-            targets.push(target);
-            if mark == Some(Mark::Replaced) {
-                break;
-            }
-        }
-        targets
-    }
-
-    fn service(&mut self) -> Change {
-        let name = self.pick(&self.world.names).unwrap_or(Name('a'));
-        let present = self.desired.services.get(&name).cloned();
-        if present.is_some() && self.world.has("delete") && self.chance(20) {
-            return Change::Delete(name);
-        }
-        let is_new = present.is_none();
-        let spec = present.unwrap_or_else(|| Spec::new(name, self.world));
-        let mut fields = Vec::new();
-        if !spec.balanced {
-            // It returns, mostly.
-            if self.chance(80) {
-                fields.push(Field::Balanced(true));
-            }
-        } else if self.world.has("type") && !is_new && self.chance(10) {
-            return Change::Service(name, vec![Field::Balanced(false)]);
-        }
-        // Kubernetes keeps the class of a Service with a load balancer.
-        if (is_new || !spec.balanced) && self.world.has("class") && self.chance(30) {
-            fields.extend(self.pick(&self.world.classes).map(Field::Class));
-        }
-        let count = if is_new {
-            self.rng.usize(0..=2)
-        } else {
-            self.rng.usize(1..=2)
+    fn service(&self, name: char) -> Boxed<Change> {
+        let Some(present) = self.desired.services.get(&name) else {
+            return self.spec(name, Spec::default(), 0);
         };
-        for _ in 0..count {
-            let field = self.field(name, &spec);
-            let is_new = |field: &Field| {
-                let same =
-                    |one: &Field| std::mem::discriminant(one) == std::mem::discriminant(field);
-                !fields.iter().any(same)
-            };
-            fields.extend(field.filter(is_new));
+        let spec = self.spec(name, present.clone().unwrap_or_default(), 1);
+        let mut options = vec![(70, spec)];
+        if self.has("delete") {
+            options.push((20, Just(Change::Delete(name)).boxed()));
         }
-        Change::Service(name, fields)
+        if present.is_some() && self.has("type") {
+            options.push((10, Just(Change::ClusterIp(name)).boxed()));
+        }
+        choice(options)
     }
 
-    fn field(&mut self, name: Name, spec: &Spec) -> Option<Field> {
-        let world = self.world;
-        if self.chance(40)
-            && let Some(field) = self.pick(&taken_back(name, spec, world))
+    /// The Service with at most two other fields than it has, and at least so many.
+    fn spec(&self, name: char, present: Spec, least: usize) -> Boxed<Change> {
+        let words: Vec<_> = FIELDS.split(' ').filter(|word| self.has(word)).collect();
+        let most = words.len().min(2);
+        let model = self.clone();
+        subsequence(words, least.min(most)..=most)
+            .no_shrink()
+            .prop_flat_map(move |words| model.fields(name, &present, &words))
+            .prop_map(move |spec| Change::Service(name, spec))
+            .boxed()
+    }
+
+    /// The fields of these words have other values than they have, mostly.
+    fn fields(&self, name: char, present: &Spec, words: &[&str]) -> Boxed<Spec> {
+        fn field<T>(is_new: bool, value: Boxed<T>, present: &T) -> Boxed<T>
+        where
+            T: Clone + Default + std::fmt::Debug + 'static,
         {
-            return Some(field);
+            let kept = Just(present.clone()).boxed();
+            or_default(if is_new { value } else { kept })
         }
-        let words = FIELDS.iter().filter(|word| world.has(word));
-        let word = self.pick(&words.collect::<Vec<_>>())?;
-        match *word {
-            "ports" => Some(Field::Ports(self.ports(name, spec))),
-            "policy" if spec.local.is_some() && self.chance(50) => Some(Field::Local(None)),
-            "policy" => {
-                let first = first_node_port(name) + FIRST_HEALTH_CHECK;
-                Some(Field::Local(Some(first + self.rng.i32(0..HEALTH_CHECKS))))
-            }
-            "affinity" => Some(Field::Affinity(self.pick(&AFFINITIES).flatten())),
-            "families" => self.families().map(Field::Families),
-            "ranges" => Some(Field::Ranges(self.ranges())),
-            "annotations" if world.annotations > 0 => {
-                Some(Field::Annotations(self.rng.usize(0..=world.annotations)))
-            }
-            _ => None,
-        }
-    }
-
-    fn families(&mut self) -> Option<Vec<String>> {
-        let [first, second] = &*self.world.families else {
-            return None;
+        let check = first_node_port(name) + HEALTH_CHECKS;
+        let policies = any_of(vec![None, Some(check), Some(check + 1)]);
+        let affinities = any_of(vec![None, Some(10_800), Some(600)]);
+        let families = match &*self.world.families {
+            [first, second] => vec![
+                vec![],
+                vec![second.clone()],
+                vec![first.clone(), second.clone()],
+                vec![second.clone(), first.clone()],
+            ],
+            _ => vec![vec![]],
         };
-        let choices = [
-            vec![first],
-            vec![second],
-            vec![first, second],
-            vec![second, first],
-        ];
-        let chosen = self.pick(&choices)?;
-        Some(chosen.into_iter().cloned().collect())
+        let ranges = ["192.0.2.0/24", "198.51.100.0/24"]
+            .map(str::to_owned)
+            .to_vec();
+        let sets = any_of((0..=self.world.annotations).collect());
+        let is_new = |word| words.contains(&word);
+        (
+            field(is_new("ports"), self.ports(name, present), &present.ports),
+            field(is_new("policy"), policies, &present.local),
+            field(is_new("affinity"), affinities, &present.affinity),
+            field(is_new("families"), any_of(families), &present.families),
+            field(
+                is_new("ranges"),
+                subsequence(ranges, 0..=2).boxed(),
+                &present.ranges,
+            ),
+            field(is_new("annotations"), sets, &present.annotations),
+        )
+            .prop_map(
+                |(ports, local, affinity, families, ranges, annotations)| Spec {
+                    ports,
+                    local,
+                    affinity,
+                    families,
+                    ranges,
+                    annotations,
+                },
+            )
+            .boxed()
     }
 
-    fn ranges(&mut self) -> Vec<String> {
-        let choices: [&[&str]; 4] = [
-            &[],
-            &["192.0.2.0/24"],
-            &["198.51.100.0/24"],
-            &["192.0.2.0/24", "198.51.100.0/24"],
-        ];
-        let chosen = self.pick(&choices).unwrap_or_default();
-        chosen.iter().map(|one| (*one).to_owned()).collect()
-    }
-
-    /// One change or more of the ports that a Service has.
-    fn ports(&mut self, name: Name, spec: &Spec) -> Vec<Port> {
-        let mut ports = spec.ports.clone();
-        for _ in 0..ATTEMPTS {
-            let mut changed = ports.clone();
-            self.change_ports(name, &mut changed);
-            if changed == ports || !is_legal(&changed) {
-                continue;
-            }
-            ports = changed;
-            if self.chance(60) {
-                break;
-            }
-        }
-        ports
-    }
-
-    fn change_ports(&mut self, name: Name, ports: &mut Vec<Port>) {
-        let index = self.rng.usize(0..ports.len());
-        let node_port = first_node_port(name) + self.rng.i32(0..10);
-        let number = self.pick(&PORTS).unwrap_or(80);
-        let protocol = self.pick(&self.world.protocols).unwrap_or_default();
-        match self.rng.u32(0..12) {
-            0..=2 => ports.push(Port::new(&protocol, number, node_port)),
-            3 | 4 if ports.len() > 1 => {
-                ports.remove(index);
-            }
-            5 => ports[index].port = number,
-            6 => ports[index].node_port = node_port,
-            7 => ports[index].protocol = protocol,
-            8 => {
-                // Both protocols on one port, with one node port or two.
-                let mut both = ports[index].clone();
-                both.protocol = protocol;
-                both.name = None;
-                if self.chance(50) {
-                    both.node_port = node_port;
+    /// Few different ports, so that protocols share a number. Where they are those of before, node ports move between them.
+    fn ports(&self, name: char, present: &Spec) -> Boxed<Vec<Port>> {
+        let (numbers, second) = match &self.world.second_protocol {
+            Some(second) => ([80, 80, 443, 8443], second.as_str()),
+            None => ([80, 8080, 443, 8443], "TCP"),
+        };
+        let all = (0..).zip(numbers).map(|(index, port)| Port {
+            protocol: if index % 2 == 0 { "TCP" } else { second }.to_owned(),
+            port,
+            node_port: index,
+        });
+        let some = subsequence(all.collect::<Vec<Port>>(), 1..=3);
+        // Node ports as ever, those of neighbours swapped, and others.
+        let moves = any_of(vec![0, 1, 4]);
+        let present = present.ports_of(name);
+        (some, moves)
+            .prop_map(move |(mut ports, moved)| {
+                for port in &mut ports {
+                    port.node_port = first_node_port(name) + (port.node_port ^ moved);
                 }
-                ports.push(both);
-            }
-            9 | 10 => {
-                // Never itself, where there is another one.
-                let other = (index + 1) % ports.len();
-                let node_ports = (ports[index].node_port, ports[other].node_port);
-                ports[other].node_port = node_ports.0;
-                ports[index].node_port = node_ports.1;
-            }
-            11 => match self.rng.u32(0..3) {
-                0 => {
-                    let targets = [None, Some("9090".to_owned())];
-                    ports[index].target_port = self.pick(&targets).flatten();
+                let number = |port: &Port| (port.protocol.clone(), port.port);
+                if ports.iter().map(number).eq(present.iter().map(number)) {
+                    let before = present.iter().cycle().skip(1);
+                    for (port, before) in ports.iter_mut().zip(before) {
+                        port.node_port = before.node_port;
+                    }
                 }
-                1 => ports[index].name = self.pick(&[None, Some("web".to_owned())]).flatten(),
-                _ => ports.reverse(),
-            },
-            _ => {}
-        }
+                if ports == [first_port(name)] {
+                    Vec::new()
+                } else {
+                    ports
+                }
+            })
+            .boxed()
     }
 }
 
-/// The changes that give one field the value of a new Service again.
-fn taken_back(name: Name, spec: &Spec, world: &World) -> Vec<Field> {
-    let new = Spec::new(name, world).fields().into_iter();
-    let both = new.zip(spec.fields());
-    let changed = both.filter(|((word, new), (_, now))| new != now && world.has(word));
-    changed.map(|((_, new), _)| new).collect()
-}
-
-/// Kubernetes takes these ports: no port, node port or name comes twice.
-fn is_legal(ports: &[Port]) -> bool {
-    let is_twice = |of: fn(&Port) -> String| {
-        let mut values: Vec<_> = ports.iter().map(of).collect();
-        values.sort_unstable();
-        values.windows(2).any(|pair| pair[0] == pair[1])
-    };
-    !is_twice(|one| format!("{} {}", one.protocol, one.port))
-        && !is_twice(|one| format!("{} {}", one.protocol, one.node_port))
-        && !is_twice(|one| one.of_service().name)
+/// The steps that can be made together with the first one.
+fn joined(steps: Vec<Step>) -> Turn {
+    let mut turn = Turn(Vec::new());
+    for step in steps {
+        let may_join = turn.0.iter().all(|other| {
+            let keys = [&step.change, &other.change].map(Change::key);
+            let kills = [&step, other].map(|one| matches!(one.fault, Some(Fault::Kill(_))));
+            keys[0] != keys[1] && !keys.contains(&None) && kills == [false; 2]
+        });
+        if may_join {
+            turn.0.push(step);
+        }
+    }
+    turn
 }

@@ -1,66 +1,113 @@
 //! Looks at the provider and its cloud: held against the desired state, and as lines that two stages can be compared by.
 
-use outrigger_api::v1::{
-    BatchGetInstancesRequest, ChangeAction, InstanceView, ListLoadBalancersRequest,
-    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, OwnedLoadBalancer, PlanOperation,
-    PlannedChange, Service,
+use std::time::Duration;
+
+use outrigger_api::{
+    ListPage, MethodRequest,
+    v1::{
+        ListLoadBalancersRequest, ListRoutesRequest, LoadBalancerAnswer,
+        LoadBalancerDisposition as Disposition, NodeTargets, OwnedLoadBalancer, Service,
+    },
 };
+use tokio::time::{Instant, sleep};
 
 use super::{
-    play::{Broken, Life, Stage, ingress},
-    rule::Rule,
+    rule::{Broken, Rule},
+    stage::{Aim, Stage},
     state::{self, Identities},
-    trace::{Name, Port},
 };
 use crate::{
-    capability::Capability,
-    cases::volumes,
-    client::Answered,
-    subject::{Subject, describe, destination, leads_to, name_of, routes_to},
-    verdict::{Verdict, expect},
+    call_error::CallError,
+    inputs::limit,
+    subject::{Subject, Unended, describe, destination, is_passing, leads_to, repeated},
 };
 
-/// Stands in each word for an identity of a route.
-pub(super) const OF_ROUTE: &str = " of route ";
+/// Between two calls of which the first one was refused for the moment.
+const MOMENT: Duration = Duration::from_millis(50);
 
-fn stopped<T>(rule: Rule, verdict: Verdict<T>) -> Result<T, Broken> {
-    verdict.map_err(|stop| Broken::stopped(rule, &stop))
+/// Calls again after an error that the controller repeats without showing it.
+async fn patient<T>(
+    subject: &Subject,
+    call: impl AsyncFn() -> Result<T, CallError>,
+) -> Result<T, CallError> {
+    let started = Instant::now();
+    let within = limit(subject.inputs().limits.ready);
+    loop {
+        match call().await {
+            Err(error) if is_passing(&error) && started.elapsed() < within => {
+                sleep(error.retry_after.unwrap_or(MOMENT).max(MOMENT)).await;
+            }
+            answered => return answered,
+        }
+    }
+}
+
+/// `GetLoadBalancer` until it has this disposition, as long as it is in progress.
+async fn get(
+    subject: &Subject,
+    service: &Service,
+    targets: Option<NodeTargets>,
+    end: Disposition,
+) -> Result<LoadBalancerAnswer, Unended> {
+    let within = limit(subject.inputs().limits.ready);
+    let call = async || subject.get(service, targets.clone()).await;
+    repeated(within, &[end], call).await
+}
+
+/// A complete list.
+pub(super) async fn list<R>(
+    subject: &Subject,
+    rule: &'static Rule,
+) -> Result<Vec<<R::Response as ListPage>::Item>, Broken>
+where
+    R: MethodRequest<Response: ListPage> + Default,
+{
+    let rpc = R::METHOD.name;
+    let listed = patient(subject, async || subject.client.list(R::default()).await).await;
+    match listed {
+        Ok(listed) if listed.is_complete() => Ok(listed.entries),
+        Ok(listed) => {
+            let actual = format!("complete by message: {:?}", listed.completes);
+            Err(rule.broken(
+                format!("{rpc} ends with a message that has complete"),
+                actual,
+            ))
+        }
+        Err(error) => Err(rule.broken(format!("{rpc} is answered"), error)),
+    }
+}
+
+/// All load balancers of the cluster; none where they are not listed.
+pub(super) async fn balancers(subject: &Subject) -> Result<Vec<OwnedLoadBalancer>, Broken> {
+    if !subject.load_balancers().list {
+        return Ok(Vec::new());
+    }
+    list::<ListLoadBalancersRequest>(subject, Rule::LIST).await
 }
 
 /// Holds all answers about settled objects against the desired state.
-pub(super) async fn after_turn(stage: &Stage<'_>) -> Result<(), Broken> {
+pub(super) async fn after_turn(stage: &Stage) -> Result<(), Broken> {
     let subject = &stage.subject;
-    let targets = stopped(Rule::Get, subject.targets(&stage.nodes()).await)?;
     for (name, life) in stage.lives.iter().filter(|(_, life)| life.settled) {
-        let service = &life.service;
-        if !life.balanced {
-            is_absent(subject, *name, service).await?;
+        if life.aim != Aim::Balanced {
+            is_absent(subject, *name, &life.service).await?;
             continue;
         }
-        let answered = subject.get(service, targets.clone()).await;
-        let says_same = |answer: &LoadBalancerAnswer| {
-            answer.disposition() == Disposition::Ready
-                && (ingress(answer).is_empty() || answer.status == life.ready.status)
+        let service = &life.service;
+        let targets = Rule::GET.of(subject.targets(&stage.nodes()).await)?;
+        let answered = get(subject, service, targets.clone(), Disposition::Ready).await;
+        let is_same = |answer: &LoadBalancerAnswer| {
+            let status = answer.status.clone().unwrap_or_default();
+            status.ingress.is_empty() || answer.status == life.ready.status
         };
-        let actual = match &answered {
-            Ok(answer) if says_same(answer) => None,
-            Ok(answer) => Some(describe(answer)),
-            Err(error) => Some(error.to_string()),
+        let actual = match answered {
+            Ok(answer) if is_same(&answer) => None,
+            Ok(answer) => Some(describe(&answer)),
+            Err(other) => Some(other.to_string()),
         };
         if let Some(actual) = actual {
             let expected = format!("{name}: GetLoadBalancer is {}", describe(&life.ready));
-            return Err(Broken::new(Rule::Get, expected, actual));
-        }
-        if subject.declares(Capability::LoadBalancersPlan) {
-            let planned = subject
-                .plan(service, PlanOperation::Ensure, targets.clone())
-                .await;
-            let planned = planned.map(|changes| changes.iter().map(change).collect::<Vec<_>>());
-            if !matches!(&planned, Ok(changes) if changes.is_empty()) {
-                let expected = format!("{name}: PlanLoadBalancer of the same Ensure is empty");
-                let actual = planned.map_or_else(|error| error.to_string(), |all| all.join("; "));
-                return Err(Broken::new(Rule::Plan, expected, actual));
-            }
+            return Err(Rule::GET.broken(expected, actual));
         }
     }
     for (name, service) in &stage.gone {
@@ -70,39 +117,29 @@ pub(super) async fn after_turn(stage: &Stage<'_>) -> Result<(), Broken> {
     has_routes(stage).await
 }
 
-async fn is_absent(subject: &Subject, name: Name, service: &Service) -> Result<(), Broken> {
-    let expected = format!("{name}: GetLoadBalancer of what was deleted is ABSENT");
-    match subject.get(service, None).await {
-        Ok(answer) if answer.disposition() == Disposition::Absent => Ok(()),
-        Ok(answer) => Err(Broken::new(Rule::Absent, expected, describe(&answer))),
-        Err(error) => Err(Broken::new(Rule::Absent, expected, error)),
-    }
-}
-
-async fn list(subject: &Subject) -> Verdict<Vec<OwnedLoadBalancer>> {
-    let listed = subject.client.list(ListLoadBalancersRequest::default());
-    let listed = listed.await?;
-    expect(
-        listed.is_complete(),
-        "ListLoadBalancers ends with a message that has complete",
-        format!("complete by message: {:?}", listed.completes),
-    )?;
-    Ok(listed.entries)
+async fn is_absent(subject: &Subject, name: char, service: &Service) -> Result<(), Broken> {
+    let answered = get(subject, service, None, Disposition::Absent).await;
+    answered.map(drop).map_err(|other| {
+        let expected = format!("{name}: GetLoadBalancer of what was deleted is ABSENT");
+        Rule::ABSENT.broken(expected, other)
+    })
 }
 
 /// The list has the settled load balancers once each, and no other but those from before.
-async fn is_listed(stage: &Stage<'_>) -> Result<(), Broken> {
+async fn is_listed(stage: &Stage) -> Result<(), Broken> {
     if !stage.subject.load_balancers().list {
         return Ok(());
     }
-    let listed = stopped(Rule::List, list(&stage.subject).await)?;
-    let uids = listed.into_iter().filter_map(|one| one.service);
-    let mut uids: Vec<_> = uids.map(|tag| tag.uid).collect();
+    let listed = balancers(&stage.subject).await?.into_iter();
+    let mut uids: Vec<_> = listed
+        .filter_map(|one| one.service)
+        .map(|tag| tag.uid)
+        .collect();
     let unsettled = stage.unsettled();
     uids.retain(|uid| !unsettled.contains(&**uid) && !stage.others.contains(uid));
     uids.sort_unstable();
     let lives = stage.lives.values();
-    let lives = lives.filter(|life| life.balanced && life.settled);
+    let lives = lives.filter(|life| life.aim == Aim::Balanced && life.settled);
     let mut expected: Vec<_> = lives.map(|life| life.service.uid.clone()).collect();
     expected.sort_unstable();
     if uids == expected {
@@ -111,152 +148,80 @@ async fn is_listed(stage: &Stage<'_>) -> Result<(), Broken> {
     let identities = stage.identities();
     let named = |uids: &[String]| identities.without(&format!("{uids:?}"));
     let expected = format!("ListLoadBalancers has the Services {}", named(&expected));
-    Err(Broken::new(Rule::List, expected, named(&uids)))
+    Err(Rule::LIST.broken(expected, named(&uids)))
 }
 
-async fn has_routes(stage: &Stage<'_>) -> Result<(), Broken> {
-    if stage.routes.is_empty() {
+async fn has_routes(stage: &Stage) -> Result<(), Broken> {
+    if stage.destinations.is_empty() {
         return Ok(());
     }
-    let listed = stopped(Rule::Routes, stage.subject.list_routes().await)?;
-    for (number, way) in stage.routes.iter().filter(|(_, way)| way.settled) {
-        let Some(to) = stage.destination(*number) else {
-            continue;
-        };
-        let route = outrigger_api::v1::Route {
-            destination_cidr: to.to_string(),
-            ..Default::default()
-        };
-        let entries = routes_to(&listed, &route);
-        let (holds, expected) = match &way.node {
-            None => (
-                entries.is_empty(),
-                format!("route {number}: ListRoutes has none to {to}"),
-            ),
-            Some(node) => (
-                matches!(&*entries, [one] if leads_to(one, node) && !one.blackhole),
-                format!(
-                    "route {number}: ListRoutes has one to {to}, which leads to {}",
-                    node.name
-                ),
-            ),
+    let listed = list::<ListRoutesRequest>(&stage.subject, Rule::ROUTES).await?;
+    for (number, to) in stage.destinations.iter().enumerate() {
+        let entries = listed
+            .iter()
+            .filter(|route| destination(route) == Some(*to));
+        let entries: Vec<_> = entries.collect();
+        let node = stage.target_of(number);
+        let holds = match (node, &*entries) {
+            (None, entries) => entries.is_empty(),
+            (Some(node), [one]) => leads_to(one, node),
+            (Some(_), _) => false,
         };
         if !holds {
-            return Err(Broken::new(Rule::Routes, expected, format!("{entries:?}")));
+            let node = node.map_or("no Node", |node| &node.name);
+            let expected = format!("ListRoutes has route {number}, to {to}, lead to {node}");
+            return Err(Rule::ROUTES.broken(expected, format!("{entries:?}")));
         }
     }
     Ok(())
 }
 
-/// Lets the cloud lose the target of a route, which the list then shows.
-pub(super) async fn blackhole(stage: &Stage<'_>, number: usize) -> Result<(), Broken> {
-    let subject = &stage.subject;
-    let Some(to) = stage.destination(number) else {
-        return Ok(());
-    };
-    if stage.routes.get(&number).is_none_or(|way| !way.settled) {
-        return Ok(());
-    }
-    let command = subject.inputs().commands.blackhole.iter().cloned();
-    let command: Vec<_> = command.chain([to.to_string()]).collect();
-    stopped(Rule::Ended, subject.command(&command).await)?;
-    let listed = stopped(Rule::Routes, subject.list_routes().await)?;
-    let mut to_it = listed.iter().filter(|route| destination(route) == Some(to));
-    if to_it.any(|route| route.blackhole) {
-        return Ok(());
-    }
-    let expected = format!("route {number}: ListRoutes has it with blackhole");
-    Err(Broken::new(Rule::Routes, expected, format!("{listed:?}")))
-}
-
-fn change(change: &PlannedChange) -> String {
-    let action = ChangeAction::as_str_name(&change.action());
-    let action = action.trim_start_matches("CHANGE_ACTION_");
-    let kind = &change.resource_type;
-    format!("{action} {kind} {}: {}", change.resource_id, change.summary)
-}
-
 /// All that the provider and its cloud show of a stage, without identities, sorted.
-pub(super) async fn shown(stage: &Stage<'_>) -> Result<Vec<String>, Broken> {
+pub(super) async fn shown(stage: &Stage) -> Result<Vec<String>, Broken> {
+    let subject = &stage.subject;
     let mut identities = stage.identities();
-    let mut lines = Vec::new();
-    if !stage.routes.is_empty() {
-        let listed = stopped(Rule::Routes, stage.subject.list_routes().await)?;
-        for number in stage.routes.keys() {
-            let to = stage.destination(*number);
-            for route in listed.iter().filter(|route| destination(route) == to) {
-                identities.text(&route.name, &format!("name{OF_ROUTE}{number}"));
+    if !stage.destinations.is_empty() {
+        let listed = list::<ListRoutesRequest>(subject, Rule::ROUTES).await?;
+        for (number, to) in stage.destinations.iter().enumerate() {
+            for route in listed
+                .iter()
+                .filter(|route| destination(route) == Some(*to))
+            {
+                identities.text(&route.name, &format!("name of route {number}"));
             }
         }
     }
-    let listed = if stage.subject.load_balancers().list {
-        stopped(Rule::List, list(&stage.subject).await)?
-    } else {
-        Vec::new()
-    };
-    for (name, life) in stage.lives.iter().filter(|(_, life)| life.balanced) {
-        lines.extend(of_life(stage, *name, life).await?);
+    let listed = balancers(subject).await?;
+    let mut lines = Vec::new();
+    for (name, life) in &stage.lives {
+        if life.aim != Aim::Balanced {
+            continue;
+        }
+        let service = &life.service;
+        let answer = get(subject, service, None, Disposition::Ready).await;
+        let expected = || format!("{name}: GetLoadBalancer is READY");
+        let answer = answer.map_err(|other| Rule::GET.broken(expected(), other))?;
+        let LoadBalancerAnswer {
+            reason,
+            message,
+            status,
+            ..
+        } = answer;
+        lines.push(format!(
+            "{name}: Get is READY {reason:?} {message:?} {status:?}"
+        ));
         let is_of = |one: &&OwnedLoadBalancer| {
-            one.service
-                .as_ref()
-                .is_some_and(|tag| tag.uid == life.service.uid)
+            let tag = one.service.as_ref();
+            tag.is_some_and(|tag| tag.uid == service.uid)
         };
         for one in listed.iter().filter(is_of) {
-            lines.push(format!("{name}: listed with {:?}", one.status));
+            // It may show more addresses than the Service has.
+            identities.points(one.status.as_ref(), *name);
         }
     }
     let mut lines: Vec<_> = lines.iter().map(|line| identities.without(line)).collect();
-    lines.extend(cloud_state(&stage.subject, &identities).await?);
+    lines.extend(cloud_state(subject, &identities).await?);
     lines.sort_unstable();
-    Ok(lines)
-}
-
-async fn of_life(stage: &Stage<'_>, name: Name, life: &Life) -> Result<Vec<String>, Broken> {
-    let subject = &stage.subject;
-    let targets = stopped(Rule::Get, subject.targets(&stage.nodes()).await)?;
-    let answer = subject.get(&life.service, None).await;
-    let answer = answer.map_err(|error| {
-        let expected = format!("{name}: GetLoadBalancer is READY");
-        Broken::new(Rule::Get, expected, error)
-    })?;
-    let mut lines = vec![
-        format!("{name}: Get is {}", name_of(answer.disposition())),
-        format!("{name}: Get says {:?} {:?}", answer.reason, answer.message),
-    ];
-    for point in ingress(&answer) {
-        lines.push(format!("{name}: Get has {point:?}"));
-    }
-    if !subject.declares(Capability::LoadBalancersPlan) {
-        return Ok(lines);
-    }
-    let mut other = life.service.clone();
-    other.ports = vec![
-        Port::new(
-            "TCP",
-            9,
-            other.ports.first().map_or(0, |port| port.node_port),
-        )
-        .of_service(),
-    ];
-    for (operation, service, text) in [
-        (PlanOperation::Delete, &life.service, "Plan of a Delete"),
-        (
-            PlanOperation::Ensure,
-            &other,
-            "Plan of an Ensure with port 9 alone",
-        ),
-    ] {
-        match subject.plan(service, operation, targets.clone()).await {
-            Ok(changes) => {
-                lines.extend(
-                    changes
-                        .iter()
-                        .map(|one| format!("{name}: {text}: {}", change(one))),
-                );
-            }
-            Err(error) => lines.push(format!("{name}: {text}: {error}")),
-        }
-    }
     Ok(lines)
 }
 
@@ -269,34 +234,7 @@ pub(super) async fn cloud_state(
     if command.is_empty() {
         return Ok(Vec::new());
     }
-    let printed = stopped(Rule::Ended, subject.command(command).await)?;
-    let resources = state::resources(&identities.without(&printed));
-    Ok(resources
-        .into_iter()
-        .map(|line| format!("cloud: {line}"))
-        .collect())
-}
-
-/// The answers of the provider about machines and volumes of the inputs.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Lookups {
-    machines: Vec<Answered>,
-    volumes: Vec<volumes::Answer>,
-}
-
-pub(super) async fn lookups(subject: &Subject) -> Verdict<Lookups> {
-    let mut lookups = Lookups::default();
-    if subject.declares(Capability::Instances) {
-        let request = BatchGetInstancesRequest {
-            items: subject.target_nodes(),
-            view: InstanceView::Metadata.into(),
-            ..BatchGetInstancesRequest::default()
-        };
-        lookups.machines = subject.client.batch(request).await??;
-    }
-    if subject.declares(Capability::Volumes) {
-        let existing = &subject.inputs().volumes.existing;
-        lookups.volumes = volumes::look_up(subject, existing).await?;
-    }
-    Ok(lookups)
+    let printed = Rule::ENDED.of(subject.command(command).await)?;
+    let resources = state::resources(&identities.without(&printed)).into_iter();
+    Ok(resources.map(|line| format!("cloud: {line}")).collect())
 }

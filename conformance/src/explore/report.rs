@@ -2,14 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use serde::{Deserialize, Serialize};
-
-use super::{play::Broken, trace::Trace};
+use super::{rule::Broken, trace::Trace};
+use crate::verdict::Failure;
 
 /// The result of an exploration.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// The command line, without seeds and traces.
+    /// The command line, without a seed.
     pub command: String,
     /// Traces that were carried out, without those of a shrinking.
     pub traces: usize,
@@ -24,38 +23,30 @@ pub struct Explored {
 }
 
 /// A trace that breaks a rule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Found {
     /// The smallest trace that breaks it.
     pub trace: Trace,
     /// The rule, and what came.
     pub broken: Broken,
-    /// Where it came from.
-    pub origin: Origin,
-    /// Times that the first trace was made, and times that it failed.
-    pub failed: (usize, usize),
-    /// Turns of the first trace, traces that were tried since, and the time that they took.
-    pub shrunk: Option<(usize, usize, Duration)>,
+    /// The seed of the first trace, and its turns.
+    pub seed: (u64, usize),
+    /// The first trace failed again, when it was made once more.
+    pub always: bool,
+    /// Traces that were tried since, and the time that they took.
+    pub shrunk: (usize, Duration),
 }
 
-/// The origin of a trace.
-#[derive(Clone, Debug)]
-pub enum Origin {
-    /// A seed, and the turns.
-    Seed(u64, usize),
-    /// A text or a file.
-    Given(String),
-}
-
-/// A trace as a file.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct TraceFile {
-    /// The rule that must hold, for people.
-    #[serde(default)]
-    pub title: String,
-    /// The steps.
-    pub trace: Trace,
+impl Explored {
+    /// The state of the exploration, in a few words.
+    pub fn progress(&self) -> String {
+        let (traces, turns, seconds) = (self.traces, self.turns, self.took.as_secs());
+        let Some(Found { trace, broken, .. }) = &self.failure else {
+            return format!("{traces} traces, {turns} turns, {seconds} s");
+        };
+        let rule = broken.rule.name.to_lowercase();
+        format!("failed: {rule}, shrinking: {} turns fail", trace.0.len())
+    }
 }
 
 impl fmt::Display for Explored {
@@ -64,15 +55,11 @@ impl fmt::Display for Explored {
             failure.write(f, &self.command)?;
         }
         let (traces, turns) = (self.traces, self.turns);
-        let outcome = if self.failure.is_some() {
-            "1 failed"
-        } else {
-            "none failed"
-        };
+        let count = self.failure.as_ref().map_or("none", |_| "1");
         let seconds = self.took.as_secs_f64();
         write!(
             f,
-            "{traces} traces with {turns} turns in {seconds:.1} s: {outcome}"
+            "{traces} traces with {turns} turns in {seconds:.1} s: {count} failed"
         )?;
         for leftover in &self.leftovers {
             write!(f, "\nleft in the cloud: {leftover}")?;
@@ -86,11 +73,9 @@ impl Found {
         let Broken {
             rule,
             turn,
-            expected,
-            actual,
+            failure,
         } = &self.broken;
-        let (name, title) = rule.title();
-        writeln!(f, "failed  {name}  {title}")?;
+        writeln!(f, "failed  {}  {}", rule.name.to_lowercase(), rule.title)?;
         for (index, step) in self.trace.0.iter().enumerate() {
             let is_last = *turn == Some(index + 1);
             let mark = if is_last { "  <- here" } else { "" };
@@ -103,34 +88,26 @@ impl Found {
             let text = text.replace('\n', "\n                  ");
             writeln!(f, "        {key:<9} {text}")
         };
+        let Failure { expected, actual } = failure;
         line("expected", expected)?;
         line("actual", actual)?;
-        line("clause", &rule.clause().to_string())?;
-        let (failed, made) = self.failed;
-        if failed < made {
-            line("seldom", &format!("it failed in {failed} of {made} times"))?;
-        }
-        if let Some((turns, tried, took)) = self.shrunk {
-            let seconds = took.as_secs_f64();
-            let now = self.trace.0.len();
+        line("clause", &rule.clause.to_string())?;
+        if !self.always {
             line(
-                "shrunk",
-                &format!("from {turns} turns to {now}, by {tried} traces in {seconds:.1} s"),
+                "seldom",
+                "the first trace did not fail again when it was made once more",
             )?;
         }
-        line("again", &format!("{command} --trace '{}'", self.trace))?;
-        if let Origin::Seed(seed, steps) = &self.origin {
-            line(
-                "seed",
-                &format!("{command} --seed {seed} --steps {steps} --seeds 1"),
-            )?;
-        }
-        writeln!(f, "        as a file for --traces:")?;
-        writeln!(f, "title: {title}")?;
-        writeln!(f, "trace:")?;
-        for turn in &self.trace.0 {
-            writeln!(f, "  - {:?}", turn.to_string())?;
-        }
-        Ok(())
+        let (seed, steps) = self.seed;
+        let (tried, took) = self.shrunk;
+        let (now, seconds) = (self.trace.0.len(), took.as_secs_f64());
+        line(
+            "shrunk",
+            &format!("from {steps} turns to {now}, by {tried} traces in {seconds:.1} s"),
+        )?;
+        line(
+            "again",
+            &format!("{command} --seed {seed} --steps {steps} --seeds 1"),
+        )
     }
 }

@@ -1,6 +1,7 @@
 //! The visible state of the cloud, as lines that can be compared: without the identities and times that differ each time.
 
 use jiff::Timestamp;
+use outrigger_api::v1::LoadBalancerStatus;
 use serde_json::Value;
 
 /// Texts that stand for an identity, each with the word that takes its place.
@@ -21,6 +22,14 @@ impl Identities {
             // An address is no part of a longer one.
             self.texts
                 .sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        }
+    }
+
+    /// The addresses of a status of this name.
+    pub(super) fn points(&mut self, status: Option<&LoadBalancerStatus>, name: char) {
+        for point in status.iter().flat_map(|status| &status.ingress) {
+            self.text(&point.ip, &format!("address of {name}"));
+            self.text(&point.hostname, &format!("host of {name}"));
         }
     }
 
@@ -85,7 +94,7 @@ fn without_uid(text: &str, uid: &str, word: &str) -> String {
 
 /// The resources in the output of `commands.cloudState` without identities, one line each, sorted. Each entry of an array
 /// of JSON is one, also where the array is a field of an object; in other output each line is.
-pub(super) fn resources(output: &str) -> Vec<String> {
+pub(crate) fn resources(output: &str) -> Vec<String> {
     let documents = serde_json::Deserializer::from_str(output).into_iter();
     let documents: Result<Vec<Value>, _> = documents.collect();
     let mut resources: Vec<_> = if let Ok(documents) = documents {
@@ -147,7 +156,7 @@ fn without_time(word: &str) -> &str {
 }
 
 /// The lines that only one of two sorted lists has: those of the first, then those of the second.
-pub(super) fn differences(first: &[String], second: &[String]) -> (Vec<String>, Vec<String>) {
+pub(crate) fn differences(first: &[String], second: &[String]) -> (Vec<String>, Vec<String>) {
     let mut rest = second.to_vec();
     let mut only_first = Vec::new();
     for line in first {
@@ -159,26 +168,4 @@ pub(super) fn differences(first: &[String], second: &[String]) -> (Vec<String>, 
         }
     }
     (only_first, rest)
-}
-
-/// Characters on each side of a difference that are shown.
-const AROUND: usize = 60;
-
-/// The parts of two long texts that differ, with what is around them.
-pub(super) fn around_difference(first: &str, second: &str) -> (String, String) {
-    let same = |(one, other): &(char, char)| one == other;
-    let start = first.chars().zip(second.chars()).take_while(same).count();
-    let backwards = first.chars().rev().zip(second.chars().rev());
-    let end = backwards.take_while(same).count();
-    let part = |text: &str| {
-        let length = text.chars().count();
-        let from = start.saturating_sub(AROUND);
-        // The equal ends of two texts may overlap in the shorter one.
-        let end = end.min(length - start);
-        let to = (length - end + AROUND).min(length);
-        let shown: String = text.chars().skip(from).take(to - from).collect();
-        let dots = |is_cut: bool| if is_cut { "…" } else { "" };
-        format!("{}{shown}{}", dots(from > 0), dots(to < length))
-    };
-    (part(first), part(second))
 }

@@ -1,39 +1,42 @@
-//! The part of the contract that a provider and its inputs offer to a generator of traces.
+//! The part of the contract that a provider and its inputs offer to traces, and the state that a trace leads to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::trace::{Change, Fault, Field, Name, Trace, WORDS};
-use crate::{capability::Capability, inputs::Inputs, subject::Subject};
+use super::trace::{Change, Port, Spec, Target, WORDS};
+use crate::{capability::Capability, subject::Subject};
 
 /// The choices of a generator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
-    /// Services; none where load balancers are not declared.
-    pub(super) names: Vec<Name>,
+    /// Letters of Services; none where load balancers are not declared.
+    pub(super) names: Vec<char>,
     /// Names of the machines that exist.
     pub(super) nodes: Vec<String>,
     /// IP families of Services.
     pub(super) families: Vec<String>,
-    /// Protocols of ports.
-    pub(super) protocols: Vec<String>,
-    /// Classes of load balancers.
-    pub(super) classes: Vec<String>,
-    /// The class of a new Service.
-    pub(super) first_class: Option<String>,
+    /// A protocol of ports beside TCP.
+    pub(super) second_protocol: Option<String>,
     /// Sets of annotations that a Service can have.
     pub(super) annotations: usize,
     /// Routes; none where they are not declared.
     pub(super) routes: usize,
-    /// Load balancers may change together.
-    pub(super) balancers_together: bool,
-    /// Routes may change together.
-    pub(super) routes_together: bool,
     /// Words that no trace has, by the inputs or since the provider cannot show them.
     pub(super) without: BTreeSet<String>,
 }
 
+/// The state that the controller would work towards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Desired {
+    /// The Services that exist, and their fields if they have the type `LoadBalancer`.
+    pub(super) services: BTreeMap<char, Option<Spec>>,
+    /// The targets of load balancers.
+    pub(super) nodes: Vec<Target>,
+    /// The Nodes that routes lead to.
+    pub(super) routes: BTreeMap<usize, String>,
+}
+
 /// The most Services of a trace.
-pub(super) const SERVICES: usize = 3;
+const SERVICES: usize = 3;
 
 impl World {
     /// The declarations of a provider, and the description of its inputs.
@@ -43,53 +46,31 @@ impl World {
     /// There is nothing to explore, or `explore.without` has a word that is none.
     pub(super) fn of(subject: &Subject) -> Result<Self, String> {
         let inputs = subject.inputs();
-        let offered = subject.load_balancers();
-        let routes = subject.capabilities().routes.unwrap_or_default();
         let mut without: BTreeSet<String> = inputs.explore.without.iter().cloned().collect();
-        if let Some(word) = without.iter().find(|word| !WORDS.contains(&word.as_str())) {
+        let is_word = |word: &&String| WORDS.split(' ').any(|one| one == *word);
+        if let Some(word) = without.iter().find(|word| !is_word(word)) {
             return Err(format!(
-                "explore.without has {word:?}, which is none of {}",
-                WORDS.join(", ")
+                "explore.without has {word:?}, which is none of {WORDS}"
             ));
         }
-        if inputs.commands.blackhole.is_empty() {
-            without.insert("blackhole".to_owned());
-        }
         if inputs.provider.command.is_empty() {
-            without.extend(["kill", "restart"].map(str::to_owned));
+            without.insert("kill".to_owned());
         }
         let limit = inputs.services.limit.unwrap_or(SERVICES);
-        let count = if subject.declares(Capability::LoadBalancers) {
-            limit.min(SERVICES)
-        } else {
-            0
-        };
-        let has_routes =
-            subject.declares(Capability::Routes) && !inputs.instances.existing.is_empty();
-        let family = || vec!["IPv4".to_owned()];
-        let families = &inputs.services.ip_families;
-        let protocols = std::iter::once("TCP".to_owned());
-        let first_class = inputs.services.load_balancer_class.clone().or_else(|| {
-            let first = offered.classes.first().cloned();
-            first.filter(|_| offered.without_default_class)
-        });
+        let has_balancers = subject.declares(Capability::LoadBalancers);
+        let services = if has_balancers { limit } else { 0 };
+        let machines = inputs.instances.existing.iter();
+        let nodes: Vec<_> = machines.map(|one| one.node_name.clone()).collect();
+        let routes = 2 * inputs.cluster.pod_cidrs.len();
+        let routes = routes.min(inputs.routes.limit.unwrap_or(routes));
+        let has_routes = subject.declares(Capability::Routes) && !nodes.is_empty();
         let world = Self {
-            names: ('a'..).take(count).map(Name).collect(),
-            nodes: names_of_nodes(inputs),
-            families: if families.is_empty() {
-                family()
-            } else {
-                families.clone()
-            },
-            protocols: protocols
-                .chain(inputs.services.second_protocol.clone())
-                .collect(),
-            classes: offered.classes.clone(),
-            first_class,
+            names: ('a'..).take(services.min(SERVICES)).collect(),
+            nodes,
+            families: inputs.services.ip_families.clone(),
+            second_protocol: inputs.services.second_protocol.clone(),
             annotations: inputs.explore.annotations.len(),
-            routes: if has_routes { route_count(inputs) } else { 0 },
-            balancers_together: offered.max_in_flight != 1,
-            routes_together: routes.max_in_flight != 1,
+            routes: if has_routes { routes } else { 0 },
             without,
         };
         if world.names.is_empty() && world.routes == 0 {
@@ -106,66 +87,79 @@ impl World {
     pub(super) fn has(&self, word: &str) -> bool {
         !self.without.contains(word)
     }
+}
 
-    /// Holds a trace that someone wrote against what the provider and the inputs offer.
-    ///
-    /// # Errors
-    ///
-    /// A sentence with the step that cannot be made.
-    pub(super) fn check(&self, trace: &Trace) -> Result<(), String> {
-        let steps = trace.0.iter().flat_map(|turn| &turn.0);
-        for step in steps {
-            let can = match &step.change {
-                Change::Service(name, fields) => {
-                    self.names.contains(name) && fields.iter().all(|field| self.can(field))
-                }
-                Change::Delete(name) => self.names.contains(name),
-                Change::Nodes(targets) => targets.iter().all(|one| self.nodes.contains(&one.node)),
-                Change::Route(number, node) => *number < self.routes && self.nodes.contains(node),
-                Change::NoRoute(number) => *number < self.routes,
-                Change::Blackhole(number) => *number < self.routes && self.has("blackhole"),
-                Change::Restart => self.has("restart"),
-                Change::Wait(_) => true,
-            };
-            let can_fail = !matches!(step.fault, Some(Fault::Kill(_))) || self.has("kill");
-            if !can || !can_fail {
-                return Err(format!(
-                    "the step {:?} needs what the provider or the inputs do not have: Services {}, \
-                     {} routes, Nodes {}, {} sets of annotations in explore.annotations; without {}",
-                    step.to_string(),
-                    texts(&self.names),
-                    self.routes,
-                    self.nodes.join(" "),
-                    self.annotations,
-                    texts(&self.without)
-                ));
+impl Desired {
+    /// No Service, no route, and all machines are targets.
+    pub(super) fn new(world: &World) -> Self {
+        let target = |node: &String| Target {
+            node: node.clone(),
+            is_moved: false,
+        };
+        Self {
+            nodes: world.nodes.iter().map(target).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Service(name, spec) => {
+                self.services.insert(*name, Some(spec.clone()));
+            }
+            Change::ClusterIp(name) => {
+                self.services.insert(*name, None);
+            }
+            Change::Delete(name) => {
+                self.services.remove(name);
+            }
+            Change::Nodes(targets) => self.nodes.clone_from(targets),
+            Change::Route(number, node) => {
+                self.routes.insert(*number, node.clone());
+            }
+            Change::NoRoute(number) => {
+                self.routes.remove(number);
             }
         }
-        Ok(())
     }
 
-    fn can(&self, field: &Field) -> bool {
-        match field {
-            Field::Annotations(number) => *number <= self.annotations,
-            Field::Class(class) => self.classes.contains(class),
-            _ => true,
+    /// The fields of a Service that has a load balancer.
+    pub(super) fn spec(&self, name: char) -> Option<&Spec> {
+        self.services.get(&name)?.as_ref()
+    }
+}
+
+impl Spec {
+    /// The ports of the Service of a letter.
+    pub(super) fn ports_of(&self, name: char) -> Vec<Port> {
+        if self.ports.is_empty() {
+            vec![first_port(name)]
+        } else {
+            self.ports.clone()
         }
     }
+
+    /// TCP ports, and nothing else that a plain Service has not: no provider refuses it.
+    pub(super) fn is_usual(&self) -> bool {
+        let without_ports = Self {
+            ports: Vec::new(),
+            ..self.clone()
+        };
+        self.ports.iter().all(|port| port.protocol == "TCP") && without_ports == Self::default()
+    }
 }
 
-fn texts<'a>(all: impl IntoIterator<Item = &'a (impl ToString + 'a)>) -> String {
-    let texts: Vec<_> = all.into_iter().map(ToString::to_string).collect();
-    texts.join(" ")
+/// The port of a plain Service.
+pub(super) fn first_port(name: char) -> Port {
+    Port {
+        protocol: "TCP".to_owned(),
+        port: 80,
+        node_port: first_node_port(name),
+    }
 }
 
-fn names_of_nodes(inputs: &Inputs) -> Vec<String> {
-    let machines = inputs.instances.existing.iter();
-    machines.map(|one| one.node_name.clone()).collect()
-}
-
-/// Two of each range of Pod CIDRs, and a half of the first one: within the limit of the table.
-fn route_count(inputs: &Inputs) -> usize {
-    let ranges = inputs.cluster.pod_cidrs.len();
-    let count = if ranges == 0 { 0 } else { 2 * ranges + 1 };
-    count.min(inputs.routes.limit.unwrap_or(count))
+/// The first of the node ports of a Service: two Services never have the same.
+pub(super) fn first_node_port(name: char) -> i32 {
+    let index = u32::from(name).saturating_sub(u32::from('a'));
+    31_000 + 100 * i32::try_from(index).unwrap_or_default()
 }

@@ -1,19 +1,15 @@
 //! For machines: one JSON document.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use super::{Cause, Judged, Outcome, Report, causes, faults, line};
-use crate::{case::Level, describe};
+use super::{Cause, Judged, Outcome, Report, causes};
+use crate::describe;
 
 /// The number of the shape: another one where a field is renamed, or changes its meaning. docs/conformance.md has it.
 pub const FORMAT: u32 = 1;
 
 /// The whole report.
 pub fn json(report: &Report) -> Value {
-    let levels = [Level::Must, Level::Should, Level::Info];
-    let levels = levels.map(|level| (level.as_str(), report.counts_of(level)));
     json!({
         "format": FORMAT,
         "suite": {"name": "provider-conformance", "version": report.version},
@@ -28,10 +24,8 @@ pub fn json(report: &Report) -> Value {
         "started": report.started.to_string(),
         "seconds": report.seconds,
         "counts": report.counts(),
-        "levels": levels.into_iter().collect::<BTreeMap<_, _>>(),
         "causes": causes(&report.judged).iter().map(cause).collect::<Vec<_>>(),
         "leftovers": report.leftovers,
-        "faults": faults(report),
         "cases": report.judged.iter().map(case).collect::<Vec<_>>(),
     })
 }
@@ -49,7 +43,6 @@ fn case(judged: &Judged) -> Value {
     let mut entry = describe::entry(case);
     entry["result"] = json!(outcome.word(case.level));
     entry["seconds"] = json!(seconds);
-    entry["text"] = json!(line(judged, false));
     match outcome {
         Outcome::Passed { needless } => entry["waiver"] = json!(needless),
         Outcome::Failed { failure, expired } => {

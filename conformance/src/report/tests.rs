@@ -156,18 +156,5 @@ fn json_has_every_case() {
     assert_eq!(document["cases"][1]["result"], "failed");
     assert_eq!(document["cases"][1]["failure"]["expected"], "<a> & \"b\"");
     assert_eq!(document["counts"]["failed"], 1);
-    let text = document["cases"][1]["text"].as_str().unwrap();
-    assert_eq!(text, line(&report().judged[1], false).unwrap());
-    assert_eq!(document["cases"][6]["text"], serde_json::Value::Null);
-    let faults = document["faults"].as_array().unwrap();
-    assert!(
-        faults[0].as_str().unwrap().contains("mend it first"),
-        "{faults:?}"
-    );
-    let left =
-        "left in the cloud: a load balancer\nremove it: provider-conformance sweep --run-id abc";
-    assert_eq!(faults[1], left);
     assert_eq!(document["format"], FORMAT);
-    assert_eq!(document["levels"]["SHOULD"]["warned"], 1);
-    assert_eq!(document["levels"]["SHOULD"]["failed"], 0);
 }

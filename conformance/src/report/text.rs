@@ -89,12 +89,6 @@ pub fn summary(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// The faults of a run beyond its single cases: the causes of many failures, and the objects that are left in the cloud.
-pub fn faults(report: &Report) -> Vec<String> {
-    let causes = causes(&report.judged);
-    causes.iter().map(cause).chain(leftovers(report)).collect()
-}
-
 fn cause(cause: &Cause<'_>) -> String {
     let Cause { failure, cases } = cause;
     let Failure { expected, actual } = failure;

@@ -27,12 +27,6 @@ impl Suite {
         Ok(())
     }
 
-    /// The process id of the provider, if it is a process of the suite and runs.
-    pub(crate) async fn process_id(&self) -> Option<u32> {
-        let provider = self.provider.lock().await;
-        provider.as_ref().and_then(Provider::id)
-    }
-
     /// How the provider ended, if it was a process of the suite and did.
     pub(crate) async fn ended(&self) -> Option<String> {
         self.provider

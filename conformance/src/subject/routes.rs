@@ -81,21 +81,10 @@ impl Subject {
         Ok(nodes)
     }
 
-    /// Parts of a range of Pod CIDRs to which no listed route leads; at most so many.
-    pub(crate) async fn free_parts(&self, range: IpNet, most: usize) -> Verdict<Vec<IpNet>> {
-        let listed = self.list_routes().await?;
-        let taken: Vec<_> = listed.iter().filter_map(destination).collect();
-        let is_free = |block: &IpNet| {
-            let overlaps = |other: &IpNet| block.contains(other) || other.contains(block);
-            !taken.iter().any(overlaps)
-        };
-        let blocks = range.subnets(block_length(range)).into_iter().flatten();
-        Ok(blocks.filter(is_free).take(most).collect())
-    }
-
     /// So many of these parts.
     pub(crate) async fn free_cidrs(&self, range: IpNet, count: usize) -> Verdict<Vec<IpNet>> {
-        let free = self.free_parts(range, count).await?;
+        let listed = self.list_routes().await?;
+        let free: Vec<_> = free_parts(range, &listed).take(count).collect();
         if free.len() < count {
             return Err(skipped(format!(
                 "{range} of cluster.podCIDRs has no {count} parts without a route"
@@ -178,19 +167,6 @@ impl Subject {
         }
     }
 
-    /// One call for each route, one after the other.
-    pub(crate) async fn change_routes_once(
-        &self,
-        change: Change,
-        routes: &[Route],
-    ) -> Verdict<Vec<Changed>> {
-        let mut changed = Vec::with_capacity(routes.len());
-        for route in routes {
-            changed.push(self.change_route(change, None, route).await?);
-        }
-        Ok(changed)
-    }
-
     /// Calls until each route is OK, as the controller does. The routes as they were answered.
     pub(crate) async fn change_routes(
         &self,
@@ -234,6 +210,17 @@ impl Subject {
         let deleted = self.change_routes(Change::Delete, routes).await;
         deleted.map(drop)
     }
+}
+
+/// Parts of a range of Pod CIDRs to which no listed route leads.
+pub(crate) fn free_parts(range: IpNet, listed: &[Route]) -> impl Iterator<Item = IpNet> {
+    let taken: Vec<_> = listed.iter().filter_map(destination).collect();
+    let is_free = move |block: &IpNet| {
+        let overlaps = |other: &IpNet| block.contains(other) || other.contains(block);
+        !taken.iter().any(overlaps)
+    };
+    let blocks = range.subnets(block_length(range)).into_iter().flatten();
+    blocks.filter(is_free)
 }
 
 /// The length of the parts of a range in which routes are made: as Nodes mostly have them.

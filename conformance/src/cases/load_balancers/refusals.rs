@@ -9,7 +9,8 @@ use super::NOT_SERVED;
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    subject::{Subject, describe, expect_one_of, port},
+    inputs::limit,
+    subject::{Subject, Unended, describe, expect_one_of, port, repeated},
     verdict::{Stop, Verdict, expect, failed, refused, skipped},
 };
 
@@ -152,16 +153,21 @@ async fn without_uid(subject: &Subject) -> Verdict {
             ..subject.client.context()
         })
     };
-    let request = EnsureLoadBalancerRequest {
-        context: without_uid(),
-        service: Some(service.clone()),
-        targets: subject.targets(&subject.target_nodes()).await?,
-        identity: None,
+    let targets = subject.targets(&subject.target_nodes()).await?;
+    let call = async || {
+        let request = EnsureLoadBalancerRequest {
+            context: without_uid(),
+            service: Some(service.clone()),
+            targets: targets.clone(),
+            identity: None,
+        };
+        let answered = subject.client.call(request).await?;
+        Ok(answered.answer.unwrap_or_default())
     };
-    let answered = subject.client.call(request).await;
-    let answered = answered.map(|answer| answer.answer.unwrap_or_default());
-    if answered.is_err() {
-        return is_refused(answered, &[ErrorReason::InvalidRequest]);
+    let within = limit(subject.inputs().limits.ready);
+    // Until it is READY: what is being made need not be found.
+    if let Err(Unended::Error(error)) = repeated(within, &[Disposition::Ready], call).await {
+        return is_refused(Err(error), &[ErrorReason::InvalidRequest]);
     }
     let own = subject.get(&service, None).await?;
     let request = GetLoadBalancerRequest {

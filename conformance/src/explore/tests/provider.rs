@@ -5,6 +5,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use outrigger_provider_sdk::{
@@ -13,14 +14,14 @@ use outrigger_provider_sdk::{
     ServiceName, Targets, Updated,
 };
 use tempfile::TempDir;
-use tokio::{net::UnixStream, task::JoinSet};
+use tokio::{net::UnixStream, task::JoinSet, time::Instant};
 
 use crate::{
     inputs::{Inputs, Machine},
     run::Settings,
 };
 
-/// A mistake after a change. Each answer about a new Service is right.
+/// A mistake after a change, or a habit that is none. Each answer about a new Service is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     /// A port that is removed is served on, which no lookup says.
@@ -33,6 +34,14 @@ pub(super) enum Defect {
     ReturnsWithOldPorts,
     /// An update without targets changes nothing.
     ForgetsTargets,
+    /// A deletion looks by a list that shows a load balancer a moment after it was made, as that of a cloud may.
+    DeletesByALateList,
+    /// A deletion leaves one firewall rule.
+    LeavesARule,
+    /// The list has an address more than the answers about the Service: no mistake.
+    ListsAnAddressMore,
+    /// Every fifth call is to be repeated, for one reason or another: no mistake.
+    Hesitates,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +52,15 @@ struct Balancer {
     sources: Vec<String>,
     targets: Vec<String>,
     sources_changed: bool,
+    made: Option<Instant>,
+    /// The provider does not know it any more.
+    is_lost: bool,
+}
+
+impl Balancer {
+    fn is_young(&self) -> bool {
+        self.made.is_some_and(|made| made.elapsed() < LATE)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +69,11 @@ struct Cloud {
     rules: BTreeSet<String>,
     /// Ports by the name of a Service that was deleted.
     remembered: BTreeMap<String, BTreeSet<String>>,
+    calls: usize,
 }
+
+/// How late a list may be.
+const LATE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
 struct Balancers {
@@ -93,13 +115,12 @@ impl Faulty {
                 ..Machine::default()
             })
             .to_vec();
+        inputs.limits.late = LATE.try_into().unwrap();
         inputs.commands.cloud_state = ["cat", balancers.file.to_str().unwrap()]
             .map(str::to_owned)
             .to_vec();
         // These take the most time, and each defect shows without them.
-        inputs.explore.without = ["cut", "deadline", "drop", "wait", "twice"]
-            .map(str::to_owned)
-            .to_vec();
+        inputs.explore.without = ["cut", "deadline", "twice"].map(str::to_owned).to_vec();
         let server = Server::new(Cluster).load_balancers(balancers);
         let mut serving = JoinSet::new();
         let at = endpoint.clone();
@@ -146,6 +167,25 @@ impl Balancers {
     }
 }
 
+impl Balancers {
+    /// Refuses every fifth call for the moment.
+    fn hesitate(&self) -> Result<(), Error> {
+        let calls = self.with(|cloud| {
+            cloud.calls += 1;
+            cloud.calls
+        });
+        if !self.has(Defect::Hesitates) || !calls.is_multiple_of(5) {
+            return Ok(());
+        }
+        let wait = Duration::from_millis(1);
+        Err(match calls / 5 % 3 {
+            0 => Error::rate_limited(wait),
+            1 => Error::operation_in_progress("another call runs").with_retry_after(wait),
+            _ => Error::conflict("it has changed"),
+        })
+    }
+}
+
 fn desired(service: &Service, targets: Vec<String>) -> Balancer {
     let ports = service.ports.iter();
     let ports = ports.map(|one| format!("{}/{}:{}", one.protocol, one.port, one.node_port));
@@ -156,7 +196,7 @@ fn desired(service: &Service, targets: Vec<String>) -> Balancer {
         ports,
         sources: service.load_balancer_source_ranges.clone(),
         targets,
-        sources_changed: false,
+        ..Balancer::default()
     }
 }
 
@@ -180,8 +220,10 @@ impl LoadBalancers for Balancers {
         service: &Service,
         targets: Option<&Targets>,
     ) -> Result<Answer<Observed>, Error> {
+        self.hesitate()?;
         Ok(self.with(|cloud| {
-            let Some(one) = cloud.balancers.get(&service.uid) else {
+            let one = cloud.balancers.get(&service.uid);
+            let Some(one) = one.filter(|one| !one.is_lost) else {
                 return Observed::Absent.into();
             };
             let targets = targets.map_or_else(|| one.targets.clone(), names);
@@ -204,6 +246,7 @@ impl LoadBalancers for Balancers {
         service: &Service,
         targets: &Targets,
     ) -> Result<Answer<Ensured>, Error> {
+        self.hesitate()?;
         let mut desired = desired(service, names(targets));
         self.with(|cloud| {
             let before = cloud.balancers.get(&service.uid);
@@ -214,6 +257,7 @@ impl LoadBalancers for Balancers {
                 desired.ports.clone_from(old);
             }
             let before = before.cloned().unwrap_or_default();
+            desired.made = before.made.or_else(|| Some(Instant::now()));
             if self.has(Defect::KeepsRemovedPorts) {
                 desired.served.extend(before.served);
             }
@@ -227,6 +271,11 @@ impl LoadBalancers for Balancers {
             cloud.rules.extend(desired.ports.iter().map(rule));
             cloud.balancers.insert(service.uid.clone(), desired);
         });
+        let is_slow =
+            self.has(Defect::Hesitates) && self.with(|cloud| cloud.calls.is_multiple_of(4));
+        if is_slow {
+            return Ok(Ensured::in_progress(Duration::from_millis(1), None).into());
+        }
         Ok(Ensured::Ready(described(&service.uid, 1)).into())
     }
 
@@ -236,6 +285,7 @@ impl LoadBalancers for Balancers {
         service: &Service,
         targets: &Targets,
     ) -> Result<Answer<Updated>, Error> {
+        self.hesitate()?;
         let targets = names(targets);
         Ok(self.with(|cloud| {
             let Some(one) = cloud.balancers.get_mut(&service.uid) else {
@@ -253,10 +303,21 @@ impl LoadBalancers for Balancers {
         _: &Context,
         service: &Service,
     ) -> Result<Answer<Deleted>, Error> {
+        self.hesitate()?;
         self.with(|cloud| {
+            if self.has(Defect::DeletesByALateList)
+                && let Some(one) = cloud.balancers.get_mut(&service.uid)
+                && one.is_young()
+            {
+                one.is_lost = true;
+                return;
+            }
             if let Some(one) = cloud.balancers.remove(&service.uid) {
                 for port in &one.ports {
-                    cloud.rules.remove(&format!("rule {} {port}", service.uid));
+                    let rule = format!("rule {} {port}", service.uid);
+                    if !self.has(Defect::LeavesARule) {
+                        cloud.rules.remove(&rule);
+                    }
                 }
                 cloud.remembered.insert(one.name, one.ports);
             }
@@ -269,10 +330,23 @@ impl LoadBalancers for Balancers {
         _: &Context,
         all: &mut outrigger_provider_sdk::LoadBalancerSink,
     ) -> Result<(), Error> {
-        let uids: Vec<_> = self.with(|cloud| cloud.balancers.keys().cloned().collect());
-        for uid in uids {
+        self.hesitate()?;
+        let uids: Vec<_> = self.with(|cloud| {
+            let all = cloud.balancers.iter();
+            let shown = all.filter(|(_, one)| !one.is_lost || !one.is_young());
+            shown.map(|(uid, _)| uid.clone()).collect()
+        });
+        for (number, uid) in (2..).zip(uids) {
             let name = ServiceName::new("", "", &uid);
-            let owned = OwnedLoadBalancer::new(described(&uid, 1)).with_service(Some(name));
+            let other = [198, 18, 1, number].into();
+            let points = [[198, 18, 0, 1].into(), other].map(Ingress::ip);
+            let count = if self.has(Defect::ListsAnAddressMore) {
+                2
+            } else {
+                1
+            };
+            let listed = LoadBalancer::new(&uid).with_ingress(points[..count].to_vec());
+            let owned = OwnedLoadBalancer::new(listed).with_service(Some(name));
             all.send(owned).await?;
         }
         Ok(())
