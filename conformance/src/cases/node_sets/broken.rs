@@ -11,9 +11,6 @@ use crate::{
     verdict::{self, Verdict, failed},
 };
 
-/// A revision that no case applies.
-const NEVER: &str = "never";
-
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check("NDS-03", cancelled),
@@ -47,7 +44,7 @@ async fn cancelled(subject: &Subject) -> Verdict {
     for revision in &before {
         subject.sync(revision, &[&nodes]).await?;
     }
-    let mut upload = three(subject, NEVER);
+    let mut upload = three(subject, "");
     upload.pop();
     // It never ends: the call is dropped before its last message.
     let messages = stream::iter(upload).chain(stream::pending());
@@ -67,23 +64,24 @@ async fn cancelled(subject: &Subject) -> Verdict {
 }
 
 async fn no_complete(subject: &Subject) -> Verdict {
-    let mut upload = three(subject, NEVER);
+    let refused_one = subject.name();
+    let mut upload = three(subject, &refused_one);
     if let Some(last) = upload.last_mut() {
         last.complete = false;
     }
     refused(subject, upload, "an upload without complete").await?;
-    not_held(subject, NEVER).await
+    not_held(subject, &refused_one).await
 }
 
 async fn wrong_node_count(subject: &Subject) -> Verdict {
-    let (nodes, before) = (nodes(2), subject.name());
+    let (nodes, before, refused_one) = (nodes(2), subject.name(), subject.name());
     subject.sync(&before, &[&nodes]).await?;
-    let mut upload = three(subject, NEVER);
+    let mut upload = three(subject, &refused_one);
     // A message is lost.
     upload.remove(1);
     let described = "an upload of 2 nodes with a node_count of 3";
     refused(subject, upload, described).await?;
-    not_held(subject, NEVER).await?;
+    not_held(subject, &refused_one).await?;
     held(subject, &before, &nodes).await
 }
 
@@ -92,10 +90,11 @@ async fn no_revision(subject: &Subject) -> Verdict {
 }
 
 async fn name_twice(subject: &Subject) -> Verdict {
-    let mut upload = three(subject, NEVER);
+    let refused_one = subject.name();
+    let mut upload = three(subject, &refused_one);
     upload[1].nodes = upload[0].nodes.clone();
     refused(subject, upload, "an upload with a name twice").await?;
-    not_held(subject, NEVER).await
+    not_held(subject, &refused_one).await
 }
 
 async fn no_messages(subject: &Subject) -> Verdict {
