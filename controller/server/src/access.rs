@@ -1,80 +1,73 @@
-//! Authentication and authorization of requests (AUTH-1 … AUTH-7).
+//! Authentication and authorization of requests (AUTH-2 … AUTH-7).
 //!
 //! ```text
-//!  request ─► proxy's certificate + headers ─► client certificate ─► token ─► anonymous
-//!                    │                                │                │
-//!                    └── CAs: flags or ConfigMap ─────┘                └── TokenReview
+//!  request ─► client certificate ─► token ─► anonymous
+//!                    │                │
+//!       CAs: flag or ConfigMap   TokenReview
 //!          ─► system:masters ─► always-allow paths ─► SubjectAccessReview ─► answer
 //!
 //!  before the CAs of the cluster are known: ─► always-allow paths ─► answer
 //! ```
 
-mod anchors;
-mod counts;
-mod review;
-mod rights;
-mod tokens;
+mod client_ca;
+mod reviews;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
-
-use http::{StatusCode, header, request};
-use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
-
-pub use self::anchors::ClientCa;
-pub use self::counts::AccessMetrics;
-use self::{
-    anchors::{Anchors, Sources},
-    review::{ReviewClient, ReviewError},
-    rights::{Paths, Rights},
-    tokens::Tokens,
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
 };
-use super::{
-    answer::{self, Answer},
-    fairness::FairQueue,
-    server::Peer,
-    settings::{Authentication, Authorization},
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
 };
+use http::{HeaderValue, Method, StatusCode, header, request};
 use outrigger_kubernetes::{
     api::Api,
     authenticator::Authenticators,
-    certificate::validity,
     client::{Budget, Clients, Source, SourceError},
     metrics::ClientMetrics,
     refusals::Refusals,
 };
-use outrigger_runtime::telemetry::Repeats;
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
+use tokio::time::sleep;
+use tracing::warn;
+
+pub use self::client_ca::ClientCa;
+#[cfg(test)]
+pub(crate) use self::reviews::IN_FLIGHT;
+use self::reviews::Reviews;
+use super::{
+    answer::{self, Answer},
+    server::Peer,
+    settings::{Authentication, Authorization},
+};
+
+/// Any client can cause reviews: upstream's rate (AUTH-6).
+const BUDGET: Budget = Budget {
+    qps: 200.0,
+    burst: 400,
+};
+
+/// The API server is asked for CAs again after so long at the start.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The client of a kubeconfig cannot be made.
-    #[error("{flag}: {source}")]
-    Client {
-        /// Which.
-        flag: &'static str,
-        /// The defect.
-        source: SourceError,
-    },
-    /// A file with CAs, or a kubeconfig.
-    #[error("{flag} {}: {reason}", path.display())]
-    File {
-        /// The flag with the path as its value.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The defect.
-        reason: String,
-    },
-    /// The CAs of the cluster cannot be read.
-    #[error("unable to load configmap based request-header-client-ca-file: {0}")]
-    Lookup(String),
-    /// `--authorization-always-allow-paths`.
-    #[error("only trailing * allowed in {0:?}")]
-    Pattern(String),
-    /// For the key that hides tokens.
-    #[error("the kernel gives no random numbers")]
-    Random,
+    /// A flag, its file or the CAs of the cluster cannot be used.
+    #[error("{0}")]
+    Useless(String),
+    /// The API server is not there, or not itself: another try may help.
+    #[error("{0}")]
+    Away(String),
 }
 
 /// Decides about each request.
@@ -85,11 +78,32 @@ pub enum AccessError {
 /// RBAC: `system:auth-delegator` (create `tokenreviews` and `subjectaccessreviews`), and the Role
 /// `extension-apiserver-authentication-reader` in `kube-system`.
 pub struct Access {
-    anchors: Anchors,
-    tokens: Option<Tokens>,
-    rights: Rights,
-    metrics: AccessMetrics,
+    client_ca: ClientCa,
+    tolerates_failure: bool,
+    is_pending: AtomicBool,
+    reviews: Reviews,
+    free: Vec<String>,
     repeats: Repeats,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, thiserror::Error)]
+enum Denial {
+    /// It is not known yet who may ask.
+    #[error("The API server, which knows who may see this, has not been reached yet; see /readyz.")]
+    Early,
+    /// A credential is not good.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// The caller has no right.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The API server gave no answer that can be used.
+    #[error("Internal Server Error: {0}")]
+    Failed(String),
+    /// Too many reviews are in flight.
+    #[error("Too many requests, please try again later.")]
+    Overloaded,
 }
 
 impl Access {
@@ -102,51 +116,26 @@ impl Access {
         authorization: &Authorization,
         authenticators: &Authenticators,
         metrics: &ClientMetrics,
-        counts: AccessMetrics,
     ) -> Result<Self, AccessError> {
-        let reviewer = client(
-            "--authentication-kubeconfig",
-            authentication.kubeconfig.as_ref(),
-            authenticators,
-            metrics,
-        );
-        let reviewer = reviewer.await?;
+        let build =
+            async |flag, kubeconfig| client(flag, kubeconfig, authenticators, metrics).await;
+        let reviewer = authentication.kubeconfig.as_ref();
+        let reviewer = build("--authentication-kubeconfig", reviewer).await?;
         if reviewer.is_none() && !authentication.skip_lookup {
-            for (what, given, consequence) in [
-                (
-                    "client-ca-file",
-                    &authentication.client_ca_file,
-                    "client certificate authentication won't work",
-                ),
-                (
-                    "requestheader-client-ca-file",
-                    &authentication.request_header.client_ca_file,
-                    "request-header client certificate authentication won't work",
-                ),
-            ] {
-                if given.is_none() {
-                    warn!(
-                        "No authentication-kubeconfig provided in order to lookup {what} in \
-                         configmap/extension-apiserver-authentication in kube-system, so \
-                         {consequence}."
-                    );
-                }
-            }
+            warn!(
+                "No authentication-kubeconfig provided, so tokens won't work, nor client certificates without \
+                 --client-ca-file."
+            );
         }
-        let judge = client(
-            "--authorization-kubeconfig",
-            authorization.kubeconfig.as_ref(),
-            authenticators,
-            metrics,
-        );
-        let judge = judge.await?;
+        let judge = authorization.kubeconfig.as_ref();
+        let judge = build("--authorization-kubeconfig", judge).await?;
         if judge.is_none() {
             warn!(
                 "No authorization-kubeconfig provided, so SubjectAccessReview of authorization \
                  tokens won't work."
             );
         }
-        Self::with(authentication, authorization, reviewer, judge, counts)
+        Self::with(authentication, authorization, reviewer, judge)
     }
 
     /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
@@ -155,36 +144,23 @@ impl Access {
         authorization: &Authorization,
         reviewer: Option<Api>,
         judge: Option<Api>,
-        counts: AccessMetrics,
     ) -> Result<Self, AccessError> {
-        let anchors = Anchors::new(Sources {
-            client_ca_file: authentication.client_ca_file.clone(),
-            request_header: authentication.request_header.clone(),
-            lookup: reviewer.clone().filter(|_| !authentication.skip_lookup),
-            tolerates_failure: authentication.tolerate_lookup_failure,
-        })?;
-        let free = Paths::parse(&authorization.always_allow_paths)?;
-        let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
-        let queue = Arc::new(FairQueue::new(review::LIMITS));
-        let reviewer = reviewer.map(|api| ReviewClient {
-            api,
-            path: tokens::PATH,
-            metrics: counts.tokens(),
-            queue: Arc::clone(&queue),
-        });
-        let judge = judge.map(|api| ReviewClient {
-            api,
-            path: rights::PATH,
-            metrics: counts.subjects(),
-            queue,
-        });
-        let tokens = reviewer.map(|one| Tokens::new(one, authentication.token_cache_ttl));
+        let free = &authorization.always_allow_paths;
+        if let Some(pattern) = free.iter().find(|path| star(path).0.contains('*')) {
+            let text = format!("only trailing * allowed in {pattern:?}");
+            return Err(AccessError::Useless(text));
+        }
+        let client_ca = match &authentication.client_ca_file {
+            Some(path) => ClientCa::read("--client-ca-file", path.clone())?,
+            None => ClientCa::of_cluster(reviewer.clone().filter(|_| !authentication.skip_lookup)),
+        };
         Ok(Self {
-            anchors,
-            tokens: tokens.transpose().map_err(|_| AccessError::Random)?,
-            rights: Rights::new(judge, free, yes, no),
+            client_ca,
+            tolerates_failure: authentication.tolerate_lookup_failure,
+            is_pending: AtomicBool::new(true),
+            reviews: Reviews::new(authentication, authorization, reviewer, judge),
+            free: free.clone(),
             repeats: Repeats::default(),
-            metrics: counts,
         })
     }
 
@@ -194,146 +170,151 @@ impl Access {
     /// # Errors
     /// CAs that cannot be read from the cluster, unless `--authentication-tolerate-lookup-failure`.
     pub async fn look_up(&self) -> Result<(), AccessError> {
-        self.anchors.look_up().await
+        loop {
+            match self.client_ca.reread().await {
+                Ok(()) => break,
+                Err(error) if self.tolerates_failure => {
+                    warn!(
+                        %error,
+                        "Error looking up in-cluster authentication configuration. This may treat all requests as \
+                         anonymous."
+                    );
+                    break;
+                }
+                Err(AccessError::Away(error)) => log_repeated!(
+                    warn,
+                    self.repeats,
+                    "away",
+                    error,
+                    "CAs of clients cannot be read; trying again until the API server answers (check \
+                     --authentication-kubeconfig)"
+                ),
+                Err(error) => return Err(error),
+            }
+            sleep(RETRY).await;
+        }
+        self.is_pending.store(false, Relaxed);
+        Ok(())
     }
 
-    /// Reads the CAs again, from the first time on until `stop`. Runs beside the server.
-    pub(crate) async fn keep_fresh(&self, stop: CancellationToken) {
-        self.anchors.keep_fresh(stop).await;
+    /// Reads the CAs again and again. Runs beside the server.
+    pub(crate) async fn keep_fresh(&self) {
+        self.client_ca.keep_fresh().await;
     }
 
-    /// `None` if the request may go on, else what to answer.
-    pub(super) async fn refuse(&self, request: &request::Parts, peer: &Peer) -> Option<Answer> {
+    /// `--authorization-always-allow-paths`: a leading slash may be left out; a trailing star stands for anything.
+    fn is_free(&self, path: &str) -> bool {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        self.free.iter().any(|pattern| match star(pattern) {
+            (prefix, true) => path.starts_with(prefix),
+            (exact, false) => path == exact,
+        })
+    }
+
+    async fn allow(&self, request: &request::Parts, peer: &Peer) -> Result<(), Denial> {
         let path = request.uri.path();
-        if self.anchors.is_pending() {
+        let is_free = self.is_free(path);
+        if self.is_pending.load(Relaxed) {
             // A probe must not fail for want of the API server, whoever sends it.
-            return (!self.rights.is_free(path)).then(too_early);
+            return is_free.then_some(()).ok_or(Denial::Early);
         }
-        let caller = match self.caller(request, peer).await {
-            Ok(caller) => caller,
-            Err(Unauthenticated::Overloaded) => return Some(self.overloaded(peer)),
-            Err(Unauthenticated::Refused { cause, reason }) => {
-                if let Some(others) = self.repeats.due(cause) {
-                    error!(
-                        peer = %peer.address,
-                        others,
-                        error = reason,
-                        "Unable to authenticate the request"
-                    );
-                }
-                let code = StatusCode::UNAUTHORIZED;
-                return Some(answer::status(code, "Unauthorized", "Unauthorized"));
-            }
-        };
+        let caller = self.caller(request, peer).await?;
+        if is_free || caller.groups.iter().any(|group| group == "system:masters") {
+            return Ok(());
+        }
         let verb = request.method.as_str().to_ascii_lowercase();
-        let verdict = self.rights.of(&caller, &verb, path, peer.address.ip());
-        match verdict.await {
-            Ok(verdict) if verdict.allowed => None,
-            Ok(verdict) => {
-                let mut message = sanitized(&format!(
-                    "forbidden: User {:?} cannot {verb} path {path:?}",
-                    caller.name
-                ));
-                if !verdict.reason.is_empty() {
-                    message = format!("{message}: {}", verdict.reason);
-                }
-                let code = StatusCode::FORBIDDEN;
-                Some(answer::status(code, "Forbidden", &message))
-            }
-            Err(ReviewError::Overloaded) => Some(self.overloaded(peer)),
-            Err(ReviewError::Failed(reason)) => {
-                if let Some(others) = self.repeats.due("review of a right") {
-                    error!(
-                        peer = %peer.address,
-                        user = caller.name,
-                        verb,
-                        path,
-                        others,
-                        error = reason,
-                        "Unable to authorize the request"
-                    );
-                }
-                let text = sanitized(&format!("Internal Server Error: {path:?}: {reason}"));
-                Some(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text))
-            }
-        }
+        self.reviews.allow(caller, verb, path).await
     }
 
     /// Something that was shown and is not good is an error, even where nothing had to be shown
     /// (AUTH-4), unless something else that was shown is good.
-    async fn caller(
-        &self,
-        request: &request::Parts,
-        peer: &Peer,
-    ) -> Result<Caller, Unauthenticated> {
-        let mut refused = Vec::new();
-        if !peer.certificates.is_empty() {
-            let authorities = self.anchors.current();
-            for found in [
-                authorities.proxied(&peer.certificates, &request.headers),
-                authorities.client(&peer.certificates),
-            ] {
-                match found {
-                    Ok(Some(caller)) => {
-                        if let Some((_, end)) = validity(&peer.certificates) {
-                            self.metrics.certificate_expires(end);
-                        }
-                        return Ok(caller.authenticated());
-                    }
-                    Ok(None) => {}
-                    Err(reason) => refused.push(reason),
-                }
+    async fn caller(&self, request: &request::Parts, peer: &Peer) -> Result<Caller, Denial> {
+        let by_certificate = self.client_ca.caller(&peer.certificates);
+        if let Ok(Some(caller)) = by_certificate {
+            return Ok(caller.authenticated());
+        }
+        if let Some(token) = bearer(request) {
+            let caller = self.reviews.caller(token).await;
+            // As upstream, where no review is possible.
+            let caller = caller.map_err(|denial| match denial {
+                Denial::Failed(reason) => Denial::Unauthorized(reason),
+                other => other,
+            })?;
+            if let Some(caller) = caller {
+                return Ok(caller.authenticated());
             }
         }
-        let mut cause = "credential";
-        if let (Some(tokens), Some(token)) = (&self.tokens, bearer(request)) {
-            match tokens.caller(token, peer.address.ip()).await {
-                Ok(Some(caller)) => return Ok(caller.authenticated()),
-                Ok(None) => refused.push("invalid bearer token".to_owned()),
-                Err(ReviewError::Overloaded) => return Err(Unauthenticated::Overloaded),
-                Err(ReviewError::Failed(reason)) => {
-                    cause = "review of a token";
-                    refused.push(reason);
-                }
-            }
-        }
-        if refused.is_empty() {
-            return Ok(Caller::anonymous());
-        }
-        let reason = refused.join("; ");
-        Err(Unauthenticated::Refused { cause, reason })
+        by_certificate.map_err(Denial::Unauthorized)?;
+        Ok(Caller {
+            name: ANONYMOUS.into(),
+            groups: vec!["system:unauthenticated".into()],
+            ..Caller::default()
+        })
     }
 
-    fn overloaded(&self, peer: &Peer) -> Answer {
-        if let Some(others) = self.repeats.due("overload") {
-            warn!(
-                peer = %peer.address,
-                others,
-                "requests are refused with 429, for too many wait for reviews of the API server; look for a \
-                 client that shows many tokens or asks for many paths"
-            );
+    fn answer(&self, denial: &Denial, peer: &Peer) -> Answer {
+        let text = denial.to_string();
+        let mut answer = match denial {
+            Denial::Early => return answer::error(StatusCode::SERVICE_UNAVAILABLE, &text),
+            Denial::Forbidden(_) => {
+                return answer::status(StatusCode::FORBIDDEN, "Forbidden", &text);
+            }
+            Denial::Unauthorized(_) => {
+                answer::status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+            }
+            Denial::Failed(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text),
+            Denial::Overloaded => answer::error(StatusCode::TOO_MANY_REQUESTS, &text),
+        };
+        let (cause, error) = (answer.status().as_str().to_owned(), text);
+        log_repeated!(
+            warn,
+            self.repeats,
+            &cause,
+            peer = %peer.address,
+            code = cause,
+            error,
+            "HTTPS request refused"
+        );
+        if matches!(denial, Denial::Overloaded) {
+            let seconds = HeaderValue::from_static("1");
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
-        answer::overloaded()
+        answer
     }
 }
 
-/// A request has no caller.
-enum Unauthenticated {
-    /// Its token could not be looked at.
-    Overloaded,
-    /// A credential that is not good, or that could not be reviewed.
-    Refused {
-        /// For the log, which has one line for each.
-        cause: &'static str,
-        reason: String,
-    },
+/// Lets a request pass that `access` allows, and gives its answer the headers of the API machinery's filters (HTTP-4).
+pub(super) async fn check(
+    State(access): State<Arc<Access>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    // Dropped at once, else bodies would fill up memory while their requests wait for a review.
+    let body = match head.method {
+        Method::PUT => body,
+        _ => Body::empty(),
+    };
+    let mut answer = match access.allow(&head, &peer).await {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err(denial) => access.answer(&denial, &peer),
+    };
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-cache, private"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
 }
 
-fn too_early() -> Answer {
-    answer::error(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The API server, which knows who may see this, has not been reached yet; see /readyz.",
-    )
+/// The pattern without its leading slash and its trailing star, and whether it has one.
+fn star(pattern: &str) -> (&str, bool) {
+    let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
+    let prefix = pattern.strip_suffix('*');
+    (prefix.unwrap_or(pattern), prefix.is_some())
 }
 
 /// The client of the kubeconfig's user, else of the Pod's service account; `None` outside of a cluster.
@@ -343,9 +324,13 @@ async fn client(
     authenticators: &Authenticators,
     metrics: &ClientMetrics,
 ) -> Result<Option<Api>, AccessError> {
-    let refuse = |error| match error {
-        SourceError::Kubeconfig { path, reason } => AccessError::File { flag, path, reason },
-        source => AccessError::Client { flag, source },
+    let refuse = |error| {
+        AccessError::Useless(match error {
+            SourceError::Kubeconfig { path, reason } => {
+                format!("{flag} {}: {reason}", path.display())
+            }
+            error => format!("{flag}: {error}"),
+        })
     };
     let source = Source {
         kubeconfig: kubeconfig.cloned(),
@@ -356,11 +341,12 @@ async fn client(
         server => server.map_err(refuse)?,
     };
     let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
-    let client = clients.build("delegated-access", Budget::UNLIMITED);
-    Ok(Some(
-        Api::new(client.map_err(refuse)?).reporting(Refusals::default()),
-    ))
+    let client = clients.build("delegated-access", BUDGET);
+    let api = Api::new(client.map_err(refuse)?);
+    Ok(Some(api.reporting(Refusals::default())))
 }
+
+const ANONYMOUS: &str = "system:anonymous";
 
 /// A caller, as Kubernetes knows users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -371,31 +357,14 @@ struct Caller {
     extra: BTreeMap<String, Vec<String>>,
 }
 
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
-const ANONYMOUS: &str = "system:anonymous";
-
 impl Caller {
-    fn anonymous() -> Self {
-        Self {
-            name: ANONYMOUS.into(),
-            groups: vec![UNAUTHENTICATED.into()],
-            ..Self::default()
-        }
-    }
-
-    /// In the group of authenticated users; a proxy may speak for an anonymous user.
+    /// In the group of authenticated users.
     fn authenticated(mut self) -> Self {
-        let system_groups = [AUTHENTICATED, UNAUTHENTICATED];
-        let has = |group: &String| system_groups.contains(&group.as_str());
-        if self.name != ANONYMOUS && !self.groups.iter().any(has) {
-            self.groups.push(AUTHENTICATED.into());
+        let group = "system:authenticated";
+        if self.name != ANONYMOUS && !self.groups.iter().any(|own| own == group) {
+            self.groups.push(group.into());
         }
         self
-    }
-
-    fn is_master(&self) -> bool {
-        self.groups.iter().any(|group| group == "system:masters")
     }
 }
 
@@ -405,10 +374,4 @@ fn bearer(request: &request::Parts) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
-}
-
-/// Replaces characters that a browser could take for markup, as upstream.
-fn sanitized(text: &str) -> String {
-    let text = text.replace('&', "&amp;");
-    text.replace('<', "&lt;").replace('>', "&gt;")
 }

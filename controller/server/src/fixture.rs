@@ -31,10 +31,8 @@ use self::{
     cluster::Cluster,
 };
 use crate::{
-    Access, AccessMetrics, Checks, Pages, Server, ServerParts, ServingMetrics,
-    settings::{
-        Authentication, Authorization, Certificate, PageSettings, RequestHeader, Serving, TlsPolicy,
-    },
+    Access, Checks, Pages, Server, ServerParts, ServingMetrics,
+    settings::{Authentication, Authorization, Certificate, PageSettings, Serving, TlsPolicy},
 };
 
 /// A server on a free port of this machine.
@@ -43,12 +41,10 @@ pub fn serving(certificate: Certificate) -> Serving {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         certificate,
-        sni: Vec::new(),
         tls: TlsPolicy::default(),
         http2: true,
         http2_max_streams: None,
         permit_port_sharing: false,
-        permit_address_sharing: false,
     }
 }
 
@@ -71,14 +67,6 @@ pub fn settings() -> Settings {
             tolerate_lookup_failure: false,
             token_cache_ttl: seconds(10),
             client_ca_file: None,
-            request_header: RequestHeader {
-                client_ca_file: None,
-                allowed_names: Vec::new(),
-                username_headers: vec!["x-remote-user".into()],
-                group_headers: vec!["x-remote-group".into()],
-                uid_headers: Vec::new(),
-                extra_header_prefixes: vec!["x-remote-extra-".into()],
-            },
         },
         authorization: Authorization {
             kubeconfig: None,
@@ -125,7 +113,6 @@ pub fn begin(change: impl FnOnce(&mut Settings), cluster: Cluster, registry: Reg
         &settings.authorization,
         api.clone(),
         api,
-        AccessMetrics::register(&mut Registry::default()),
     );
     let access = Arc::new(access.unwrap());
     let verbosity = Arc::new(AtomicU32::new(0));

@@ -1,16 +1,30 @@
-//! `/healthz`, `/livez` and `/readyz`, whole and check by check (HTTP-2 … HTTP-7, Q-25).
+//! `/healthz`, `/livez` and `/readyz`, whole and check by check (HTTP-2 … HTTP-7, Q-25), and their results at
+//! `/metrics/slis` (HTTP-11, M-63).
 
-mod slis;
+#![allow(clippy::unused_async, reason = "axum's handlers are async")]
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, future::ready, sync::Arc};
 
-use http::StatusCode;
+use axum::{
+    Router,
+    extract::{Path, RawQuery, State},
+    routing::get,
+};
+use http::{HeaderMap, StatusCode};
+use outrigger_runtime::{
+    log_repeated, metric_families,
+    telemetry::{Repeats, TextLabels},
+};
 use parking_lot::RwLock;
-use tracing::{debug, info};
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
 
-pub(super) use self::slis::Slis;
-use super::answer::{self, Answer};
-use outrigger_runtime::telemetry::Repeats;
+use super::{
+    answer::{self, Answer},
+    metrics,
+};
 
 /// The checks of the process. Clones share the checks; they come and go while the server runs.
 #[derive(Clone, Default)]
@@ -63,15 +77,59 @@ impl Checks {
     pub fn remove(&self, name: &str) {
         self.checks.write().retain(|check| *check.name != *name);
     }
+}
 
-    /// Those of one path; there is always one (HTTP-6).
-    fn of(&self, path: Path) -> Vec<Check> {
-        let checks = self.checks.read();
-        let mut checks: Vec<_> = checks
-            .iter()
-            .filter(|c| path.includes(c))
-            .cloned()
-            .collect();
+metric_families! {
+    struct CheckMetrics {
+        latest: Family<TextLabels<2>, Gauge>,
+            "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck";
+        total: Family<TextLabels<3>, Counter>,
+            "kubernetes_healthchecks", "[STABLE] This metric records the results of all healthcheck";
+    }
+}
+
+/// One of the three paths.
+#[derive(Clone)]
+struct Health {
+    name: &'static str,
+    checks: Checks,
+    metrics: CheckMetrics,
+}
+
+/// Answers health paths by `checks`, and `/metrics/slis`.
+pub(super) fn router(checks: &Checks) -> Router {
+    let mut registry = Registry::default();
+    let metrics = CheckMetrics::register(&mut registry);
+    let of = |name| {
+        let health = Health {
+            name,
+            checks: checks.clone(),
+            metrics: metrics.clone(),
+        };
+        Router::new()
+            .route(&format!("/{name}"), get(Health::all))
+            // As in upstream's API servers.
+            .route(&format!("/{name}/"), get(Health::all))
+            .route(&format!("/{name}/{{check}}"), get(Health::one))
+            .with_state(health)
+    };
+    let paths = of("healthz").merge(of("livez")).merge(of("readyz"));
+    let registry = Arc::new(registry);
+    let results = move |headers: HeaderMap| ready(metrics::answer(&registry, &headers));
+    let reset = move || {
+        metrics.latest.clear();
+        metrics.total.clear();
+        ready("metrics reset\n")
+    };
+    paths.route("/metrics/slis", get(results).delete(reset))
+}
+
+impl Health {
+    /// The checks of this path; there is always one (HTTP-6).
+    fn included(&self) -> Vec<Check> {
+        let checks = self.checks.checks.read();
+        let included = |check: &&Check| check.scope == Scope::Everywhere || self.name == "readyz";
+        let mut checks: Vec<_> = checks.iter().filter(included).cloned().collect();
         if checks.is_empty() {
             checks.push(Check {
                 name: "ping".into(),
@@ -81,122 +139,83 @@ impl Checks {
         }
         checks
     }
-}
 
-/// One of the three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
-    Healthz,
-    Livez,
-    Readyz,
-}
-
-impl Path {
-    /// `/readyz/provider` is readyz and its check `provider`.
-    pub(super) fn parse(path: &str) -> Option<(Self, Option<&str>)> {
-        let path = path.strip_prefix('/')?;
-        let (path, check) = match path.split_once('/') {
-            Some((path, check)) => (path, Some(check)),
-            None => (path, None),
-        };
-        let path = match path {
-            "healthz" => Self::Healthz,
-            "livez" => Self::Livez,
-            "readyz" => Self::Readyz,
-            _ => return None,
-        };
-        // `/healthz/` is `/healthz`, as in upstream's API servers.
-        Some((path, check.filter(|check| !check.is_empty())))
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Healthz => "healthz",
-            Self::Livez => "livez",
-            Self::Readyz => "readyz",
-        }
-    }
-
-    fn includes(self, check: &Check) -> bool {
-        check.scope == Scope::Everywhere || self == Self::Readyz
-    }
-}
-
-/// All checks of `path` at once; `query` is that of the request.
-pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>) -> Answer {
-    let name = path.name();
-    let parameters = || form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-    let mut excluded: BTreeSet<_> = parameters()
-        .filter_map(|(key, value)| (key == "exclude").then_some(value))
-        .collect();
-    let (mut lines, mut failed, mut reasons) = (String::new(), Vec::new(), String::new());
-    for check in checks.of(path) {
-        let of = &check.name;
-        if excluded.remove(&**of) {
-            let _ = writeln!(lines, "[+]{of} excluded: ok");
-            continue;
-        }
-        let result = (check.probe)();
-        slis.observe(&check.name, name, result.is_ok());
-        match result {
-            Ok(()) => {
-                let _ = writeln!(lines, "[+]{of} ok");
+    /// All checks at once.
+    async fn all(State(health): State<Self>, RawQuery(query): RawQuery) -> Answer {
+        let name = health.name;
+        let query = query.unwrap_or_default();
+        let parameters = || form_urlencoded::parse(query.as_bytes());
+        let mut excluded: BTreeSet<_> = parameters()
+            .filter_map(|(key, value)| (key == "exclude").then_some(value))
+            .collect();
+        let (mut lines, mut failed) = (String::new(), Vec::new());
+        for check in health.included() {
+            let of = &*check.name;
+            if excluded.remove(of) {
+                let _ = writeln!(lines, "[+]{of} excluded: ok");
+                continue;
             }
-            Err(reason) => {
+            let result = (check.probe)();
+            health.observe(of, result.is_ok());
+            if let Err(reason) = result {
                 // Anyone may ask, so that the reason is only logged (HTTP-5).
                 let _ = writeln!(lines, "[-]{of} failed: reason withheld");
-                if !reasons.is_empty() {
-                    reasons.push_str("; ");
-                }
-                let _ = write!(reasons, "{of}: {reason}");
-                failed.push(check.name);
+                failed.push(format!("{of}: {reason}"));
+            } else {
+                let _ = writeln!(lines, "[+]{of} ok");
             }
         }
-    }
-    if !excluded.is_empty() {
-        let quoted: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
-        let quoted = quoted.join(",");
-        let _ = writeln!(
-            lines,
-            "warn: some health checks cannot be excluded: no matches for {quoted}"
-        );
-        debug!(
-            "cannot exclude some health checks, no health checks are installed matching {quoted}"
-        );
-    }
-    if !failed.is_empty() {
-        // By check: anyone may ask, for each subset of them.
-        let due = |check: &Arc<str>| checks.repeats.due(&format!("{name} {check}"));
-        let others: Vec<_> = failed.iter().filter_map(due).collect();
-        if let Some(others) = others.into_iter().max() {
-            info!(
-                checks = failed.join(","),
-                others,
-                error = reasons,
-                "{name} check failed"
+        if !excluded.is_empty() {
+            let quoted: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let _ = writeln!(
+                lines,
+                "warn: some health checks cannot be excluded: no matches for {}",
+                quoted.join(",")
             );
         }
-        let text = format!("{lines}{name} check failed");
-        return answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text);
+        if !failed.is_empty() {
+            let error = failed.join("; ");
+            log_repeated!(
+                info,
+                health.checks.repeats,
+                name,
+                error,
+                "{name} check failed"
+            );
+            let text = format!("{lines}{name} check failed");
+            return answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text);
+        }
+        if parameters().any(|(key, _)| key == "verbose") {
+            return answer::text(format!("{lines}{name} check passed\n"));
+        }
+        answer::text("ok")
     }
-    if parameters().any(|(key, _)| key == "verbose") {
-        return answer::text(format!("{lines}{name} check passed\n"));
-    }
-    answer::text("ok")
-}
 
-/// The answer of the check `name` alone, with its reason.
-pub(super) fn one(checks: &Checks, path: Path, name: &str) -> Answer {
-    let checks = checks.of(path);
-    let Some(check) = checks.iter().find(|check| *check.name == *name) else {
-        return answer::not_found();
-    };
-    match (check.probe)() {
-        Ok(()) => answer::text("ok"),
-        Err(reason) => answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &format!("internal server error: {reason}"),
-        ),
+    /// One check alone, with its reason.
+    async fn one(State(health): State<Self>, Path(name): Path<String>) -> Answer {
+        let checks = health.included();
+        let Some(check) = checks.iter().find(|check| *check.name == *name) else {
+            return answer::not_found();
+        };
+        match (check.probe)() {
+            Ok(()) => answer::text("ok"),
+            Err(reason) => answer::error(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                &format!("internal server error: {reason}"),
+            ),
+        }
+    }
+
+    fn observe(&self, check: &str, ok: bool) {
+        let [check, path] = [("name", check.to_owned()), ("type", self.name.to_owned())];
+        let latest = self
+            .metrics
+            .latest
+            .get_or_create(&[check.clone(), path.clone()]);
+        latest.set(i64::from(ok));
+        let status = if ok { "success" } else { "error" };
+        let outcome = [check, path, ("status", status.to_owned())];
+        self.metrics.total.get_or_create(&outcome).inc();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The HTTPS server: health, metrics, debugging (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
+//! The HTTPS server: health, metrics, debugging (HTTP-1 … HTTP-11, AUTH-2 … AUTH-7).
 //!
 //! In the order of a start:
 //!
@@ -15,32 +15,26 @@
 mod access;
 pub mod answer;
 mod counts;
-pub mod fairness;
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]
 pub mod fixture;
 mod health;
 mod metrics;
 mod pages;
+mod places;
 mod route;
 mod server;
 pub mod settings;
 mod tls;
 
 pub use self::{
-    access::ClientCa,
-    counts::ServerName,
-    server::{Handler, Peer},
-    tls::{Certificates, Pem},
-};
-pub use self::{
-    access::{Access, AccessError, AccessMetrics},
+    access::{Access, AccessError, ClientCa},
     counts::ServingMetrics,
     health::{Checks, Scope},
     pages::Pages,
     route::ServerParts,
-    server::{BindError, Server},
-    tls::TlsError,
+    server::{BindError, Peer, Server},
+    tls::{Certificates, Pem, TlsError},
 };
 
 #[cfg(test)]

@@ -11,10 +11,8 @@ pub struct Serving {
     pub address: IpAddr,
     /// Never 0.
     pub port: u16,
-    /// The certificate for clients that ask for no other.
+    /// The certificate for all clients.
     pub certificate: Certificate,
-    /// Certificates by name; the first that fits is used.
-    pub sni: Vec<SniCertificate>,
     /// Protocol versions and ciphers.
     pub tls: TlsPolicy,
     /// HTTP/2 beside HTTP/1.1.
@@ -23,8 +21,6 @@ pub struct Serving {
     pub http2_max_streams: Option<u32>,
     /// `SO_REUSEPORT`.
     pub permit_port_sharing: bool,
-    /// `SO_REUSEADDR`.
-    pub permit_address_sharing: bool,
 }
 
 /// Where a server's certificate comes from. Files are read again when they change.
@@ -48,17 +44,6 @@ pub enum Certificate {
         /// PEM.
         key: PathBuf,
     },
-}
-
-/// `--tls-sni-cert-key CERT,KEY[:DOMAINS]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SniCertificate {
-    /// PEM.
-    pub certificate: PathBuf,
-    /// PEM.
-    pub key: PathBuf,
-    /// Names or `*.` patterns; empty: those in the certificate.
-    pub domains: Vec<String>,
 }
 
 /// Protocol versions and ciphers of a server.
@@ -97,25 +82,6 @@ pub struct Authentication {
     pub token_cache_ttl: Duration,
     /// CAs of client certificates.
     pub client_ca_file: Option<PathBuf>,
-    /// Callers that speak for others.
-    pub request_header: RequestHeader,
-}
-
-/// Callers that speak for others, by headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// CAs of their certificates.
-    pub client_ca_file: Option<PathBuf>,
-    /// Common names of their certificates; empty: any.
-    pub allowed_names: Vec<String>,
-    /// Headers with the user's name.
-    pub username_headers: Vec<String>,
-    /// Headers with groups.
-    pub group_headers: Vec<String>,
-    /// Headers with the user's UID.
-    pub uid_headers: Vec<String>,
-    /// Prefixes of headers with further attributes.
-    pub extra_header_prefixes: Vec<String>,
 }
 
 /// Authorization of callers of the HTTPS server.

@@ -1,22 +1,29 @@
-//! The server's TLS configuration: certificates, and the request for client certificates.
+//! The server's TLS configuration, and its certificate, which follows its files.
 
-mod files;
+mod any_client;
 mod made;
-mod peer;
-mod resolver;
 
-use std::{path::PathBuf, sync::Arc};
-
-use rustls::{
-    ServerConfig,
-    crypto::CryptoProvider,
-    server::NoServerSessionStorage,
-    version::{TLS12, TLS13},
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use self::peer::AnyClient;
-pub use self::{made::Pem, resolver::Certificates};
-use crate::settings::{Serving, TlsPolicy, TlsVersion};
+use outrigger_kubernetes::certificate::pem_fault;
+use parking_lot::RwLock;
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+use tracing::{info, warn};
+
+use self::any_client::AnyClient;
+pub use self::made::Pem;
+use crate::settings::{Certificate, Serving, TlsPolicy, TlsVersion};
 
 /// The server has no certificate that it can use.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +46,14 @@ pub enum TlsError {
     Settings(#[from] rustls::Error),
 }
 
-/// The settings of a server, and the certificates in them, which change with their files.
+/// The settings of a server, and the certificate in them, which changes with its files.
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
     pub(super) certificates: Arc<Certificates>,
 }
 
 impl Tls {
-    /// Reads or makes the certificates.
+    /// Reads or makes the certificate.
     pub(super) fn new(serving: &Serving) -> Result<Self, TlsError> {
         let crypto = Arc::new(crypto(&serving.tls));
         let certificates = Arc::new(Certificates::load(serving, Arc::clone(&crypto))?);
@@ -56,16 +63,15 @@ impl Tls {
         };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
             .with_protocol_versions(versions)?
-            .with_client_cert_verifier(Arc::new(AnyClient::new(crypto)))
+            .with_client_cert_verifier(Arc::new(AnyClient(crypto)))
             .with_cert_resolver(Arc::clone(&certificates) as _);
         // Any client could fill their store, with its own certificates in them; probes begin a new session each time.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        config.alpn_protocols = if serving.http2 {
-            vec![b"h2".to_vec(), b"http/1.1".to_vec()]
-        } else {
-            vec![b"http/1.1".to_vec()]
-        };
+        if serving.http2 {
+            config.alpn_protocols.push(b"h2".to_vec());
+        }
+        config.alpn_protocols.push(b"http/1.1".to_vec());
         Ok(Self {
             config: Arc::new(config),
             certificates,
@@ -74,7 +80,7 @@ impl Tls {
 }
 
 fn crypto(policy: &TlsPolicy) -> CryptoProvider {
-    let mut crypto = rustls::crypto::ring::default_provider();
+    let mut crypto = ring::default_provider();
     if let Some(chosen) = &policy.cipher_suites {
         // Those of TLS 1.3 are not chosen, as in Go.
         crypto.cipher_suites.retain(|suite| {
@@ -83,11 +89,115 @@ fn crypto(policy: &TlsPolicy) -> CryptoProvider {
         });
     }
     if !policy.curves.is_empty() {
-        crypto
-            .kx_groups
-            .retain(|group| policy.curves.contains(&u16::from(group.name())));
+        let curves = &mut crypto.kx_groups;
+        curves.retain(|group| policy.curves.contains(&u16::from(group.name())));
     }
     crypto
+}
+
+/// The certificate of one server.
+pub struct Certificates {
+    /// Absent before it is set.
+    key: RwLock<Option<Arc<CertifiedKey>>>,
+    /// Certificate and key; absent for those in memory.
+    files: Option<(PathBuf, PathBuf)>,
+    crypto: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.key.read().clone()
+    }
+}
+
+impl Certificates {
+    fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let files = match &serving.certificate {
+            Certificate::SelfSigned | Certificate::Shared => None,
+            Certificate::Kept { certificate, key } => {
+                if !certificate.exists() && !key.exists() {
+                    let kept = made::keep(serving.address, certificate, key)?;
+                    kept.map_err(|error| refuse(certificate, key, error.to_string()))?;
+                }
+                Some((certificate.clone(), key.clone()))
+            }
+            Certificate::Files { certificate, key } => Some((certificate.clone(), key.clone())),
+        };
+        let certificates = Self {
+            key: RwLock::default(),
+            files,
+            crypto,
+        };
+        certificates.read()?;
+        if serving.certificate == Certificate::SelfSigned {
+            certificates.set(&made::self_signed(serving.address)?)?;
+        }
+        Ok(certificates)
+    }
+
+    /// Reads the files again. A file that cannot be read, or not yet, leaves the certificate as it
+    /// was. Blocks on the disk.
+    pub fn refresh(&self) {
+        match self.read() {
+            Ok(true) => info!("certificate of the server is new"),
+            Ok(false) => {}
+            Err(error) => warn!(%error, "certificate of the server stays the former"),
+        }
+    }
+
+    /// From now on `pem` is the certificate.
+    pub fn set(&self, pem: &Pem) -> Result<(), TlsError> {
+        let key = pair(pem.certificate.as_bytes(), pem.key.as_bytes(), &self.crypto);
+        let key = key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?;
+        *self.key.write() = Some(Arc::new(key));
+        Ok(())
+    }
+
+    /// True if the files have another certificate than before. Between the two writes of a rotation the pair does not
+    /// fit: that is an error, and the next read tries again.
+    fn read(&self) -> Result<bool, TlsError> {
+        let Some((certificate, key)) = &self.files else {
+            return Ok(false);
+        };
+        let read = |path: &Path| {
+            let bytes = fs::read(path);
+            bytes.map_err(|error| refuse(certificate, key, error.to_string()))
+        };
+        let read = pair(&read(certificate)?, &read(key)?, &self.crypto);
+        let read = read.map_err(|reason| refuse(certificate, key, reason))?;
+        let mut current = self.key.write();
+        let is_new = current
+            .as_ref()
+            .is_none_or(|former| former.cert != read.cert);
+        *current = Some(Arc::new(read));
+        Ok(is_new)
+    }
+}
+
+fn refuse(certificate: &Path, key: &Path, reason: String) -> TlsError {
+    TlsError::Pair {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+        reason,
+    }
+}
+
+fn pair(certificate: &[u8], key: &[u8], crypto: &CryptoProvider) -> Result<CertifiedKey, String> {
+    let chain = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| format!("the certificate is no PEM: {}", pem_fault(&error)))?;
+    if chain.is_empty() {
+        return Err("there is no certificate in the file".into());
+    }
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
+    CertifiedKey::from_der(chain, key, crypto).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

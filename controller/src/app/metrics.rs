@@ -21,13 +21,12 @@ use outrigger_runtime::{
     queue::QueueMetrics,
     telemetry::{self, RunningControllers},
 };
-use outrigger_server::{AccessMetrics, ServingMetrics};
+use outrigger_server::ServingMetrics;
 use outrigger_volumes::{volume::VolumeMetrics, webhook::WebhookMetrics};
 
 /// The metrics of all parts.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub(crate) access: AccessMetrics,
     pub(crate) client: ClientMetrics,
     pub(crate) controllers: RunningControllers,
     pub(crate) csr: CsrMetrics,
@@ -52,7 +51,6 @@ impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         telemetry::register(registry);
         Self {
-            access: AccessMetrics::register(registry),
             client: ClientMetrics::register(registry),
             controllers: RunningControllers::register(registry),
             csr: CsrMetrics::register(registry),

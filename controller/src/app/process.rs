@@ -124,7 +124,6 @@ impl<'a> Process<'a> {
             &self.config.authorization,
             authenticators,
             &self.metrics.client,
-            self.metrics.access.clone(),
         );
         let access = access.await.map_err(|error| Fatal::setup(&error))?;
         let access = Arc::new(access);

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, access::ApiAccess, metrics::Metrics, supervise::Supervisor};
 use crate::options::config::WebhookSettings;
-use outrigger_server::{Checks, ClientCa, Scope, Server, ServerName, settings::Certificate};
+use outrigger_server::{Checks, ClientCa, Scope, Server, settings::Certificate};
 use outrigger_volumes::webhook::{Registration, SharedCertificate, SharedParts, WebhookServer};
 
 /// The port is taken, and the files of the flags are read.
@@ -64,7 +64,7 @@ impl Bound {
         }
         let webhooks = WebhookServer::new(&settings.webhooks, client_ca, metrics.webhook.clone());
         let webhooks = Arc::new(webhooks);
-        let connections = metrics.serving.of(ServerName::Webhook);
+        let connections = metrics.serving.of("webhook");
         let running = Arc::clone(&webhooks).run(server, connections, stop.clone());
         parts.spawn("HTTPS server of the webhooks", running);
         Ok(webhooks)

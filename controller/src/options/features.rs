@@ -16,11 +16,8 @@ pub(super) const FLAGZ: &str = "ComponentFlagz";
 /// `/statusz` is served.
 pub(super) const STATUSZ: &str = "ComponentStatusz";
 
-/// `--requestheader-uid-headers` may be set.
-pub(super) const UID_HEADERS: &str = "RemoteRequestHeaderUID";
-
 /// The gates that decide something here.
-const GATES: [&str; 5] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ, UID_HEADERS];
+const GATES: [&str; 4] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ];
 
 /// The pairs of the flag.
 #[derive(Clone, Debug, PartialEq, Eq)]

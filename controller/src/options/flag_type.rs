@@ -7,7 +7,6 @@ use std::{net::IpAddr, str::FromStr};
 use outrigger_core::{go_duration::GoDuration, text::without_login};
 use outrigger_provider_client::Endpoint;
 use outrigger_runtime::telemetry::ModuleVerbosity;
-use outrigger_server::settings::SniCertificate;
 use serde_json::Value;
 
 /// A type of flags.
@@ -177,48 +176,19 @@ impl FlagType for Vec<i32> {
     }
 }
 
-/// `CERT,KEY[:DOMAINS]`, several joined by semicolons.
-impl FlagType for Vec<SniCertificate> {
+/// `CERT,KEY[:DOMAINS]`, several joined by semicolons; nothing reads them.
+pub(crate) struct NamedCertKeys(String);
+
+impl FlagType for NamedCertKeys {
     const NAME: &str = "namedCertKey";
     const SEPARATOR: Option<char> = Some(';');
 
     fn read(text: &str) -> Result<Self, String> {
-        let pairs = text.split(';').filter(|pair| !pair.is_empty());
-        pairs.map(sni_certificate).collect()
+        Ok(Self(text.to_owned()))
     }
 
     fn show(&self) -> Value {
-        let pairs = self.iter().map(|pair| {
-            let (files, domains) = (
-                format!("{},{}", pair.certificate.display(), pair.key.display()),
-                pair.domains.join(","),
-            );
-            let colon = if domains.is_empty() { "" } else { ":" };
-            format!("{files}{colon}{domains}")
-        });
-        format!("[{}]", pairs.collect::<Vec<_>>().join(";")).into()
-    }
-}
-
-fn sni_certificate(text: &str) -> Result<SniCertificate, String> {
-    let items = |text: &str| -> Vec<String> {
-        let items = text.split(',').map(str::trim);
-        items.map(ToOwned::to_owned).collect()
-    };
-    let (files, domains) = match text.split_once(':') {
-        Some((_, domains)) if domains.trim().is_empty() => {
-            return Err("empty names list is not allowed".into());
-        }
-        Some((files, domains)) => (files, items(domains)),
-        None => (text, Vec::new()),
-    };
-    match &items(files)[..] {
-        [certificate, key] if !certificate.is_empty() && !key.is_empty() => Ok(SniCertificate {
-            certificate: certificate.into(),
-            key: key.into(),
-            domains,
-        }),
-        _ => Err("expected comma separated certificate and key file paths".into()),
+        format!("[{}]", self.0).into()
     }
 }
 

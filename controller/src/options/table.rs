@@ -12,7 +12,6 @@ use std::net::IpAddr;
 use outrigger_core::go_duration::GoDuration;
 use outrigger_provider_client::Endpoint;
 use outrigger_runtime::telemetry::ModuleVerbosity;
-use outrigger_server::settings::SniCertificate;
 
 use super::{
     command_line::CommandLine,
@@ -22,7 +21,7 @@ use super::{
         Parity::{Better, NoEffect, Ours},
         Setting, flags,
     },
-    flag_type::{Quantity, Version},
+    flag_type::{NamedCertKeys, Quantity, Version},
 };
 
 flags! {
@@ -129,8 +128,8 @@ flags! {
                 ignores it too"),
         };
         /// Feature gates as Name=true or Name=false, separated by commas. AllBeta,
-        /// CloudControllerManagerWebhook, ComponentFlagz, ComponentStatusz and RemoteRequestHeaderUID have an
-        /// effect; any other is accepted.
+        /// CloudControllerManagerWebhook, ComponentFlagz and ComponentStatusz have an effect; any other is
+        /// accepted.
         feature_gates: FeatureGates = "";
         /// Burst of requests to the API server, for each client; 0: the default.
         kube_api_burst: i32 = "2000" {
@@ -327,8 +326,10 @@ flags! {
         webhook_tls_min_version: String = "";
         /// File with the private key of --webhook-tls-cert-file.
         webhook_tls_private_key_file: String = "";
-        /// The same as --tls-sni-cert-key, for webhooks.
-        webhook_tls_sni_cert_key: Vec<SniCertificate> = "";
+        #[expect(dead_code)]
+        webhook_tls_sni_cert_key: NamedCertKeys = "" {
+            parity: NoEffect("each client gets the certificate of --webhook-tls-cert-file; give that one all names"),
+        };
     }
     "Secure serving" {
         /// Address to listen on at --secure-port. Empty, 0.0.0.0 and :: stand for all interfaces and IP
@@ -341,8 +342,10 @@ flags! {
         disable_http2_serving: bool = "false";
         /// Maximum number of streams that a client may open on one HTTP/2 connection; 0: 16.
         http2_max_streams_per_connection: i64 = "0";
-        /// Listen with SO_REUSEADDR.
-        permit_address_sharing: bool = "false";
+        #[expect(dead_code)]
+        permit_address_sharing: bool = "false" {
+            parity: NoEffect("SO_REUSEADDR is always set"),
+        };
         /// Listen with SO_REUSEPORT, so that a second process can share the port.
         permit_port_sharing: bool = "false";
         /// Port of HTTPS with health, metrics and debugging; 0: none.
@@ -358,9 +361,10 @@ flags! {
         tls_min_version: String = "";
         /// File with the private key of --tls-cert-file.
         tls_private_key_file: String = "";
-        /// Files of another certificate and its key, with the domains it is for, if not those in it:
-        /// example.crt,example.key or foo.crt,foo.key:*.foo.com,foo.com. Can be set several times.
-        tls_sni_cert_key: Vec<SniCertificate> = "";
+        #[expect(dead_code)]
+        tls_sni_cert_key: NamedCertKeys = "" {
+            parity: NoEffect("each client gets the certificate of --tls-cert-file; give that one all names"),
+        };
     }
     "Authentication" {
         /// Kubeconfig with the right to create tokenreviews.authentication.k8s.io. If empty outside of a Pod,
@@ -375,21 +379,30 @@ flags! {
         authentication_tolerate_lookup_failure: bool = "false";
         /// File with CAs of client certificates; a certificate's common name is the user.
         client_ca_file: String = "";
-        /// Common names of client certificates that may set --requestheader-username-headers; empty: any
-        /// certificate of --requestheader-client-ca-file.
-        requestheader_allowed_names: Vec<String> = "";
-        /// File with CAs that must have signed a client certificate before --requestheader-username-headers
-        /// are trusted.
-        requestheader_client_ca_file: String = "";
-        /// Prefixes of request headers with further attributes of the user.
-        requestheader_extra_headers_prefix: Vec<String> = "x-remote-extra-";
-        /// Request headers with the user's groups.
-        requestheader_group_headers: Vec<String> = "x-remote-group";
-        /// Request headers with the user's UID, X-Remote-Uid among them; requires the feature gate
-        /// RemoteRequestHeaderUID.
-        requestheader_uid_headers: Vec<String> = "";
-        /// Request headers with the user's name.
-        requestheader_username_headers: Vec<String> = "x-remote-user";
+        #[expect(dead_code)]
+        requestheader_allowed_names: Vec<String> = "" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
+        #[expect(dead_code)]
+        requestheader_client_ca_file: String = "" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
+        #[expect(dead_code)]
+        requestheader_extra_headers_prefix: Vec<String> = "x-remote-extra-" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
+        #[expect(dead_code)]
+        requestheader_group_headers: Vec<String> = "x-remote-group" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
+        #[expect(dead_code)]
+        requestheader_uid_headers: Vec<String> = "" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
+        #[expect(dead_code)]
+        requestheader_username_headers: Vec<String> = "x-remote-user" {
+            parity: NoEffect("nothing proxies to this server: callers show a client certificate or a token of their own"),
+        };
     }
     "Authorization" {
         /// HTTP paths served without authorization; a trailing * matches any suffix.

@@ -79,7 +79,6 @@ cluster. These have an effect; one warning in the log names the others.
 | `AllBeta` | beta | off | switches the gates below that are not named |
 | `ComponentFlagz` | beta | on | `/flagz` is served |
 | `ComponentStatusz` | beta | on | `/statusz` is served |
-| `RemoteRequestHeaderUID` | beta | on | `--requestheader-uid-headers` may be set |
 
 Always on here: `ContextualLogging`, `ControllerManagerReleaseLeaderElectionLockOnExit`, `LoggingAlphaOptions` and
 `LoggingBetaOptions`.

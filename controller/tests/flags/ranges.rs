@@ -135,16 +135,6 @@ fn values_out_of_range_are_refused() {
             "--secure-port=10260",
             "--webhook-secure-port cannot be the same value as --secure-port",
         ),
-        // CLI-62
-        (
-            "--requestheader-uid-headers=foo",
-            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid \
-             header - API aggregation will not work",
-        ),
-        (
-            "--requestheader-allowed-names= ",
-            "empty value in \"requestheader-allowed-names\"",
-        ),
         // CLI-44
         (
             "--logging-format=xml",

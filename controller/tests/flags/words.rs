@@ -76,13 +76,6 @@ fn cli_10_lists_replace_the_default_and_then_grow() {
         ["/a", "/b", "/c"]
     );
     assert!(paths(&["--authorization-always-allow-paths="]).is_empty());
-    let sni = config(&[
-        "--tls-sni-cert-key=a.crt,a.key",
-        "--tls-sni-cert-key=b.crt,b.key:b.example,c.example",
-    ]);
-    let sni = sni.serving.expect("a server").sni;
-    assert_eq!(sni.len(), 2);
-    assert_eq!(sni[1].domains, ["b.example", "c.example"]);
 }
 
 #[test]

@@ -20,8 +20,6 @@ mod secret;
 mod shared;
 mod volumes;
 
-use std::net::IpAddr;
-
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 
@@ -87,16 +85,11 @@ pub enum AdmissionVerdict {
 
 /// Decides about objects of one kind that are being created.
 pub trait Reviewer: Send + Sync + 'static {
-    /// `object` is the whole object as JSON, from the client at `peer`. The future is dropped when the API server
-    /// stops waiting.
+    /// `object` is the whole object as JSON. The future is dropped when the API server stops waiting.
     ///
     /// # Errors
     /// A sentence for the API server's log, if nothing can be decided now.
-    fn review(
-        &self,
-        object: Box<RawValue>,
-        peer: IpAddr,
-    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
+    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
 }
 
 #[cfg(test)]

@@ -60,33 +60,3 @@ fn exemplars_are_left_out() {
     let expected = "a_bucket{x=\"} # \",le=\"1\"} 3\nb_total 1\n";
     assert_eq!(classic::from_openmetrics(line), expected);
 }
-
-#[tokio::test]
-async fn a_scraper_that_accepts_gzip_gets_it() {
-    use std::io::Read;
-
-    let mut headers = HeaderMap::new();
-    let plain = answer(&registry(), &headers);
-    assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
-    headers.insert(
-        header::ACCEPT_ENCODING,
-        HeaderValue::from_static("deflate, gzip;q=0"),
-    );
-    assert!(
-        !answer(&registry(), &headers)
-            .headers()
-            .contains_key(header::CONTENT_ENCODING)
-    );
-    headers.insert(
-        header::ACCEPT_ENCODING,
-        HeaderValue::from_static("br, gzip;q=0.5"),
-    );
-    let zipped = answer(&registry(), &headers);
-    assert_eq!(zipped.headers()[header::CONTENT_ENCODING], "gzip");
-    let plain = plain.into_body().collect().await.unwrap().to_bytes();
-    let zipped = zipped.into_body().collect().await.unwrap().to_bytes();
-    let mut text = Vec::new();
-    let mut unzip = flate2::read::GzDecoder::new(&*zipped);
-    unzip.read_to_end(&mut text).unwrap();
-    assert_eq!(text, plain);
-}

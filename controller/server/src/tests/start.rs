@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout};
 
 use crate::fixture::{Settings, begin, client::Identity, cluster::Cluster, settings};
-use crate::{Access, AccessError, AccessMetrics, Scope};
+use crate::{Access, AccessError, Scope};
 use outrigger_kubernetes::{api::Api, fixture::scripted};
 
 /// Longer than anything here takes.
@@ -80,16 +80,15 @@ fn access(
         async move { scripted::refusal(code, reason) }.boxed()
     }));
     let (authentication, authorization) = (&settings.authentication, &settings.authorization);
-    let counts = AccessMetrics::register(&mut Registry::default());
     let (reviewer, judge) = (Some(api.clone()), Some(api));
-    Access::with(authentication, authorization, reviewer, judge, counts)
+    Access::with(authentication, authorization, reviewer, judge)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_does_not_tell_its_cas_ends_the_start_unless_tolerated() {
     const MUTE: &[(u16, &str)] = &[(403, "Forbidden")];
     let error = access(|_| {}, MUTE).unwrap().look_up().await.unwrap_err();
-    let expected = "unable to load configmap based request-header-client-ca-file: scripted";
+    let expected = "unable to load configmap based client-ca-file: scripted";
     assert!(error.to_string().starts_with(expected), "{error}");
     let tolerates =
         |settings: &mut Settings| settings.authentication.tolerate_lookup_failure = true;
@@ -124,7 +123,7 @@ async fn an_api_server_that_is_not_there_yet_is_waited_for() {
 
     let refused = access(|_| {}, FORBIDDING).unwrap();
     let refused = timeout(LONG, refused.look_up()).await.unwrap();
-    assert!(matches!(refused, Err(AccessError::Lookup(_))));
+    assert!(matches!(refused, Err(AccessError::Useless(_))));
 
     // A server that tolerates a failure need not wait for an end of it.
     let tolerant = access(

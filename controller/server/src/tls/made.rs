@@ -1,18 +1,14 @@
 //! Certificates for a server that was given none (CLI-52).
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
     net::IpAddr,
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
-
-/// No client verifies such a certificate, so that an end would only surprise.
-const YEARS: i32 = 10;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 
 /// A certificate and its key, both as PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,23 +19,17 @@ pub struct Pem {
     pub key: String,
 }
 
-/// A self-signed certificate `localhost@<unix time>` for a server at `address`.
-pub(super) fn self_signed(address: IpAddr, now: Timestamp) -> Result<Pem, rcgen::Error> {
+/// A self-signed certificate for a server at `address`. No client verifies it, so that its end is far away.
+pub(super) fn self_signed(address: IpAddr) -> Result<Pem, rcgen::Error> {
     let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     if !address.is_unspecified() && address.to_string() != hosts[1] {
         hosts.push(address.to_string());
     }
     let mut params = CertificateParams::new(hosts)?;
-    let name = format!("localhost@{}", now.as_second());
-    params.distinguished_name.push(DnType::CommonName, name);
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "localhost");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let today = now.to_zoned(TimeZone::UTC).date();
-    // Clocks differ.
-    let (year, month, day) = parts(today.saturating_sub(1.day()));
-    params.not_before = date_time_ymd(year, month, day);
-    // Every year has a first of the month.
-    let (year, month, _) = parts(today);
-    params.not_after = date_time_ymd(year + YEARS, month, 1);
     let key = KeyPair::generate()?;
     Ok(Pem {
         certificate: params.self_signed(&key)?.pem(),
@@ -47,45 +37,21 @@ pub(super) fn self_signed(address: IpAddr, now: Timestamp) -> Result<Pem, rcgen:
     })
 }
 
-fn parts(date: Date) -> (i32, u8, u8) {
-    (
-        i32::from(date.year()),
-        date.month().unsigned_abs(),
-        date.day().unsigned_abs(),
-    )
-}
-
-/// Keeps the pair for the next start; the key for the owner's eyes only. Each file is there whole or not
-/// at all, and the certificate last, so that a crash leaves no pair that does not fit.
-pub(super) fn keep(pem: &Pem, certificate: &Path, key: &Path) -> io::Result<()> {
-    if let Some(directory) = certificate.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    write(key, &pem.key, 0o600)?;
-    write(certificate, &pem.certificate, 0o644)
-}
-
-/// Moves what a crash left of a pair out of the way; the name of the file that it is in now.
-pub(super) fn move_aside(half: &Path) -> io::Result<PathBuf> {
-    let aside = half.with_added_extension("unpaired");
-    fs::rename(half, &aside)?;
-    Ok(aside)
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    // A fixed name: what a crash leaves behind is overwritten by the next start.
-    let aside = path.with_added_extension("new");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&aside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&aside, path)?;
-    match path.parent() {
-        Some(directory) => File::open(directory)?.sync_all(),
-        None => Ok(()),
-    }
+/// Makes a pair and keeps it for the next start; the key for the owner's eyes only.
+pub(super) fn keep(
+    address: IpAddr,
+    certificate: &Path,
+    key: &Path,
+) -> Result<io::Result<()>, rcgen::Error> {
+    let pem = self_signed(address)?;
+    let write = |path: &Path, text: &str, mode| {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(mode).open(path);
+        file?.write_all(text.as_bytes())
+    };
+    Ok(certificate
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| write(key, &pem.key, 0o600))
+        .and_then(|()| write(certificate, &pem.certificate, 0o644)))
 }

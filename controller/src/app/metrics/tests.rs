@@ -24,7 +24,6 @@ const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=al
 async fn serve() -> (Running, Queue<u8>) {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    metrics.access.sample();
     metrics.client.sample();
     metrics.csr.sample();
     metrics.leader.sample();

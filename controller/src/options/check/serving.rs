@@ -22,7 +22,6 @@ pub(super) fn serving(flags: &Flags, f: &mut Findings) -> Option<Serving> {
         address: flags.bind_address.value,
         port,
         certificate: certificate.unwrap_or(Certificate::SelfSigned),
-        sni: flags.tls_sni_cert_key.to_vec(),
         tls: tls::policy(
             &flags.tls_min_version,
             &flags.tls_cipher_suites,
@@ -32,7 +31,6 @@ pub(super) fn serving(flags: &Flags, f: &mut Findings) -> Option<Serving> {
         http2: !flags.disable_http2_serving.value,
         http2_max_streams: Some(http2_max_streams).filter(|streams| *streams > 0),
         permit_port_sharing: flags.permit_port_sharing.value,
-        permit_address_sharing: flags.permit_address_sharing.value,
     };
     (port != 0).then_some(serving)
 }

@@ -73,7 +73,6 @@ fn serving(flags: &Flags, f: &mut Findings) -> Serving {
         address: flags.webhook_bind_address.value,
         port,
         certificate: certificate.unwrap_or(Certificate::Shared),
-        sni: flags.webhook_tls_sni_cert_key.to_vec(),
         tls: tls::policy(
             &flags.webhook_tls_min_version,
             &flags.webhook_tls_cipher_suites,
@@ -83,7 +82,6 @@ fn serving(flags: &Flags, f: &mut Findings) -> Serving {
         http2: !flags.webhook_disable_http2_serving.value,
         http2_max_streams: None,
         permit_port_sharing: flags.permit_port_sharing.value,
-        permit_address_sharing: flags.permit_address_sharing.value,
     }
 }
 fn address(service: &str, url: &str) -> Result<WebhookAddress, String> {

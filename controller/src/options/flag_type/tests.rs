@@ -9,7 +9,6 @@ proptest::proptest! {
     fn no_text_is_fatal(text: String) {
         let _ = strings(&text);
         let _ = Vec::<i32>::read(&text);
-        let _ = Vec::<SniCertificate>::read(&text);
         let _ = Quantity::read(&text);
     }
 }
@@ -35,14 +34,4 @@ fn switches_take_every_spelling_that_go_takes() {
     assert_eq!(bool::read("T"), Ok(true));
     assert_eq!(bool::read("0"), Ok(false));
     assert!(bool::read("yes").is_err());
-}
-
-#[test]
-fn sni_pairs_are_read_as_upstream_does() {
-    let read = Vec::<SniCertificate>::read;
-    let pairs = read("a.crt,a.key;b.crt, b.key:*.foo.com,foo.com").unwrap();
-    assert_eq!(pairs.show(), "[a.crt,a.key;b.crt,b.key:*.foo.com,foo.com]");
-    assert!(read("a").is_err());
-    assert!(read("a,b:").is_err());
-    assert!(read("a,b,c").is_err());
 }

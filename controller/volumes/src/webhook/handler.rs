@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use http::{Method, Request, StatusCode, header, request};
-use hyper::body::Incoming;
+use axum::{Extension, Router, extract::Request};
+use http::{Method, StatusCode, header, request};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -19,7 +19,7 @@ use super::{
 };
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use outrigger_server::{
-    ClientCa, Handler, Peer, Server, ServingMetrics,
+    ClientCa, Peer, Server, ServingMetrics,
     answer::{self, Answer},
 };
 
@@ -64,10 +64,16 @@ impl WebhookServer {
     ) {
         let fresh = async {
             if let Some(client_ca) = &self.client_ca {
-                client_ca.keep_fresh(stop.clone()).await;
+                stop.run_until_cancelled(client_ca.keep_fresh()).await;
             }
         };
-        let serving = server.serve(Arc::clone(&self), metrics, stop.clone());
+        let webhooks = Arc::clone(&self);
+        let router =
+            Router::new().fallback(move |Extension(peer): Extension<Peer>, request: Request| {
+                let webhooks = Arc::clone(&webhooks);
+                async move { webhooks.answer(request, &peer).await }
+            });
+        let serving = server.serve(router, metrics, stop.clone());
         tokio::join!(serving, fresh);
     }
 
@@ -90,7 +96,7 @@ impl WebhookServer {
         &self,
         webhook: Webhook,
         reviewer: &OnceLock<Arc<dyn Reviewer>>,
-        request: Request<Incoming>,
+        request: Request,
         peer: &Peer,
     ) -> Result<Vec<u8>, FailedReview> {
         let (head, body) = request.into_parts();
@@ -120,7 +126,7 @@ impl WebhookServer {
             let millis = within.as_millis();
             failed(&format!("no decision within {millis} ms"))
         };
-        let decided = place.unless_cut_off(self.decide(webhook, &**reviewer, request, peer));
+        let decided = place.unless_cut_off(self.decide(webhook, &**reviewer, request));
         timeout_at(deadline, decided).await.map_err(late)?
     }
 
@@ -129,7 +135,6 @@ impl WebhookServer {
         webhook: Webhook,
         reviewer: &dyn Reviewer,
         request: review::AdmissionRequest,
-        peer: &Peer,
     ) -> Result<Vec<u8>, FailedReview> {
         let resource = &request.resource;
         let is_ours = webhook.concerns(&resource.group, &resource.resource)
@@ -138,7 +143,7 @@ impl WebhookServer {
         let verdict = match request.object {
             // P-20.
             Some(object) if is_ours => {
-                let reviewed = reviewer.review(object, peer.address.ip()).await;
+                let reviewed = reviewer.review(object).await;
                 reviewed.map_err(|reason| failed(&reason))?
             }
             _ => AdmissionVerdict::Admit(Vec::new()),
@@ -201,15 +206,15 @@ fn failed(reason: &str) -> FailedReview {
     FailedReview::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
-impl Handler for WebhookServer {
-    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answer {
+impl WebhookServer {
+    async fn answer(&self, request: Request, peer: &Peer) -> Answer {
         let began = Instant::now();
         let webhook = Webhook::of_path(request.uri().path());
         let served = webhook.and_then(|w| Some((w, self.reviewers.get(w.name())?)));
         let Some((webhook, reviewer)) = served else {
             return answer::not_found();
         };
-        let reviewed = self.review(webhook, reviewer, request, &peer).await;
+        let reviewed = self.review(webhook, reviewer, request, peer).await;
         let answer = reviewed.map_or_else(
             |failure| {
                 self.log_failure(webhook, &failure);

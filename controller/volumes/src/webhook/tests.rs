@@ -1,11 +1,6 @@
 //! Over real sockets and TLS.
 
-use std::{
-    fs,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
@@ -43,11 +38,7 @@ struct ByName {
 }
 
 impl Reviewer for ByName {
-    fn review(
-        &self,
-        object: Box<RawValue>,
-        _: IpAddr,
-    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.reviews.lock().push(name.clone());

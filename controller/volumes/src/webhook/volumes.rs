@@ -1,6 +1,5 @@
 //! The decision about a new volume: core's, with this replica's provider (P-20 to P-32).
 
-use std::{net::IpAddr, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
@@ -8,24 +7,19 @@ use outrigger_core::{
     volume::{Stage, VolumeDecision, VolumeStep, VolumeView, plan, step},
 };
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 
 use super::{AdmissionVerdict, Reviewer, WebhookMetrics};
 use outrigger_kubernetes::volumes;
 use outrigger_provider_client::{Error, Provider, VolumeLookup, VolumePurpose};
-use outrigger_server::fairness::{FairLimits, FairQueue, Overloaded};
 
-/// Any client that reaches the port can cause lookups in the cloud. The last of those that wait begins after 2.6 s,
-/// while an API server waits for 5 s.
-const LOOKUPS: FairLimits = FairLimits {
-    per_peer: 32,
-    total: 64,
-    period: Duration::from_millis(40),
-};
+/// Lookups at once: any client that reaches the port can cause lookups in the cloud.
+const LOOKUPS: usize = 64;
 
 /// Reviews new volumes. A standby asks its own provider: a lookup changes nothing.
 pub struct VolumeReviewer {
     provider: Provider,
-    lookups: FairQueue,
+    lookups: Semaphore,
     metrics: WebhookMetrics,
 }
 
@@ -34,12 +28,12 @@ impl VolumeReviewer {
     pub fn new(provider: Provider, metrics: WebhookMetrics) -> Self {
         Self {
             provider,
-            lookups: FairQueue::new(LOOKUPS),
+            lookups: Semaphore::new(LOOKUPS),
             metrics,
         }
     }
 
-    async fn decide(&self, volume: VolumeView, peer: IpAddr) -> Result<AdmissionVerdict, String> {
+    async fn decide(&self, volume: VolumeView) -> Result<AdmissionVerdict, String> {
         let session = self.provider.session();
         let state = self.provider.state();
         let Some(session) = session.filter(|_| state.borrow().serves()) else {
@@ -54,12 +48,11 @@ impl VolumeReviewer {
             VolumeStep::Ask => {
                 let purpose = VolumePurpose::Admission;
                 let lookup = self.provider.volumes().look_up(&volume, purpose);
-                let looked_up = self.lookups.run(peer, lookup).await;
-                let looked_up = looked_up.map_err(|Overloaded| {
+                let Ok(_place) = self.lookups.try_acquire() else {
                     self.metrics.overloaded();
-                    "too many volumes are looked up at once".to_owned()
-                })?;
-                match looked_up {
+                    return Err("too many volumes are looked up at once".to_owned());
+                };
+                match lookup.await {
                     Ok(VolumeLookup::Found(topology)) => {
                         plan(&volume, &topology, served, Stage::Admission)
                     }
@@ -97,16 +90,12 @@ fn refused(error: &Error) -> Result<AdmissionVerdict, String> {
 }
 
 impl Reviewer for VolumeReviewer {
-    fn review(
-        &self,
-        object: Box<RawValue>,
-        peer: IpAddr,
-    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let volume = serde_json::from_str(object.get());
         drop(object);
         async move {
             let volume = volume.map_err(|error| format!("the volume cannot be read: {error}"))?;
-            self.decide(volume, peer).await
+            self.decide(volume).await
         }
         .boxed()
     }

@@ -1,33 +1,17 @@
 //! Client certificates are asked for and taken as they are: whose they are is found out with each
-//! request, by the CAs of that moment (AUTH-1). A client without one is welcome.
+//! request, by the CAs of that moment. A client without one is welcome.
 
 use std::{fmt, sync::Arc};
 
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
     client::danger::HandshakeSignatureValid,
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, UnixTime},
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 
-/// Longest certificate of a client with its chain, in bytes. It is kept as long as the connection.
-const LONGEST: usize = 16 * 1024;
-
-/// The certificates of a client are longer than that.
-#[derive(Debug, thiserror::Error)]
-#[error("the client's certificates have more than {LONGEST} bytes")]
-struct TooLong;
-
-pub(super) struct AnyClient {
-    crypto: Arc<CryptoProvider>,
-}
-
-impl AnyClient {
-    pub(super) fn new(crypto: Arc<CryptoProvider>) -> Self {
-        Self { crypto }
-    }
-}
+pub(super) struct AnyClient(pub(super) Arc<CryptoProvider>);
 
 impl fmt::Debug for AnyClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,16 +30,10 @@ impl ClientCertVerifier for AnyClient {
 
     fn verify_client_cert(
         &self,
-        certificate: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let bytes = certificate.len() + chain.iter().map(|one| one.len()).sum::<usize>();
-        if bytes > LONGEST {
-            return Err(Error::InvalidCertificate(CertificateError::Other(
-                OtherError(Arc::new(TooLong)),
-            )));
-        }
         Ok(ClientCertVerified::assertion())
     }
 
@@ -67,7 +45,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.crypto.signature_verification_algorithms;
+        let algorithms = &self.0.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
@@ -77,12 +55,11 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.crypto.signature_verification_algorithms;
+        let algorithms = &self.0.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.crypto.signature_verification_algorithms;
-        algorithms.supported_schemes()
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

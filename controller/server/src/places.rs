@@ -1,0 +1,127 @@
+//! How many connections there may be, in all and of one address.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+
+use super::counts::ServingMetrics;
+use outrigger_runtime::telemetry::Repeats;
+
+/// Connections at once. Probes, scrapers and people need few; each costs memory.
+pub(super) const TOTAL: usize = 512;
+
+/// Connections of one address at once. Kubelets probe from the node's address, so that a Pod that uses up its own
+/// share takes nothing from them.
+pub(super) const PER_PEER: usize = 32;
+
+/// The places of all connections.
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    peers: Mutex<HashMap<IpAddr, usize>>,
+    metrics: ServingMetrics,
+    repeats: Repeats,
+}
+
+impl Places {
+    pub(super) fn new(metrics: ServingMetrics) -> Arc<Self> {
+        Arc::new(Self {
+            free: Arc::new(Semaphore::new(TOTAL)),
+            peers: Mutex::default(),
+            metrics,
+            repeats: Repeats::default(),
+        })
+    }
+
+    /// A place for one connection of `peer`; none at a limit, where the connection is to be closed.
+    pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPlace> {
+        let peer = peer.to_canonical();
+        let mut peers = self.peers.lock();
+        let own = peers.get(&peer).copied().unwrap_or_default();
+        let taken = if own < PER_PEER {
+            let permit = Arc::clone(&self.free).try_acquire_owned();
+            permit.map_err(|_| ("total_limit", TOTAL))
+        } else {
+            Err(("peer_limit", PER_PEER))
+        };
+        match taken {
+            Ok(permit) => {
+                peers.insert(peer, own + 1);
+                self.metrics.open(TOTAL - self.free.available_permits());
+                Some(ConnectionPlace {
+                    places: Arc::clone(self),
+                    peer,
+                    permit: Some(permit),
+                })
+            }
+            Err((limit, most)) => {
+                self.metrics.closed(limit);
+                if let Some(others) = self.repeats.due(limit) {
+                    warn!(
+                        %peer,
+                        limit,
+                        most,
+                        others,
+                        "HTTPS connections are closed at once, since as many as the limit allows are open; look for \
+                         a client at that address that opens many connections"
+                    );
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The place of a connection, given back on drop.
+pub(super) struct ConnectionPlace {
+    places: Arc<Places>,
+    peer: IpAddr,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut peers = self.places.peers.lock();
+        if let Some(own) = peers.get_mut(&self.peer) {
+            *own -= 1;
+            if *own == 0 {
+                peers.remove(&self.peer);
+            }
+        }
+        self.permit = None;
+        let free = self.places.free.available_permits();
+        self.places.metrics.open(TOTAL - free);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(third: u8, last: u8) -> IpAddr {
+        [10, 0, third, last].into()
+    }
+
+    #[test]
+    fn one_address_has_few_places_and_all_together_have_a_bound() {
+        let places = Places::new(ServingMetrics::default());
+        let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        let mut own: Vec<_> = (0..PER_PEER).map(|_| places.take(peer(0, 1))).collect();
+        assert!(own.iter().all(Option::is_some));
+        assert!(places.take(mapped).is_none(), "the same address");
+        assert!(places.take(peer(0, 2)).is_some(), "another address");
+        own.pop();
+        assert!(places.take(mapped).is_some(), "one was given back");
+
+        let others = (PER_PEER..TOTAL).map(|nth| places.take(peer(1, (nth / PER_PEER) as u8)));
+        let others: Vec<_> = others.collect();
+        assert!(others.iter().all(Option::is_some));
+        assert!(places.take(peer(2, 1)).is_some());
+        own.push(places.take(peer(2, 1)));
+        assert!(places.take(peer(2, 2)).is_none(), "all are taken");
+        drop((own, others));
+        assert!(places.peers.lock().is_empty());
+        assert_eq!(places.free.available_permits(), TOTAL);
+    }
+}

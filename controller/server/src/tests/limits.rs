@@ -1,0 +1,232 @@
+//! Clients without a credential: the server stays there for others, in little memory and few lines.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use http::Method;
+use prometheus_client::registry::Registry;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+use tracing::Level;
+
+use crate::{
+    access::IN_FLIGHT,
+    fixture::{
+        Running, begin,
+        client::{Identity, connect, connect_from, fetch},
+        cluster::Cluster,
+        serve,
+    },
+    places::PER_PEER,
+};
+use outrigger_runtime::fixture::Warnings;
+
+/// Longer than anything here takes, on a busy machine.
+const SOON: Duration = Duration::from_mins(1);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+fn stranger(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 1, number)
+}
+
+fn start() -> Running {
+    begin(|_| {}, Cluster::new(), Registry::default())
+}
+
+impl Running {
+    async fn probe(&self) {
+        let probe = self.get(&Identity::Anonymous, "/livez");
+        let reply = timeout(SOON, probe).await.expect("it waits");
+        assert_eq!((reply.code, &*reply.body), (200, "ok"));
+    }
+
+    async fn connect_from(&self, peer: Ipv4Addr) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((peer, 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    /// The server has closed it.
+    async fn ends(&self, mut stream: impl AsyncReadExt + Unpin) {
+        let mut rest = Vec::new();
+        let end = timeout(SOON, stream.read_to_end(&mut rest)).await;
+        let _ = end.expect("it is open");
+    }
+}
+
+#[tokio::test]
+async fn connections_above_the_limit_of_an_address_are_closed_and_a_probe_is_answered() {
+    let server = start();
+    let mut open = Vec::new();
+    for nth in 0..300 {
+        open.push(server.connect_from(stranger(nth as u8 % 3)).await);
+    }
+    server.probe().await;
+    for excess in open.split_off(3 * PER_PEER) {
+        server.ends(excess).await;
+    }
+    let first = timeout(Duration::from_millis(50), open[0].read(&mut [0; 8])).await;
+    assert!(first.is_err(), "{first:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_is_slow_with_handshake_or_head_is_closed_after_five_seconds() {
+    let server = start();
+    let began = Instant::now();
+    let silent = server.connect_from(stranger(1)).await;
+    let without_request = connect(server.address, &Identity::Anonymous).await.unwrap();
+    let mut halting = connect(server.address, &Identity::Anonymous).await.unwrap();
+    halting
+        .write_all(b"GET /livez HTTP/1.1\r\nx: ")
+        .await
+        .unwrap();
+    tokio::join!(
+        server.ends(silent),
+        server.ends(without_request),
+        server.ends(halting)
+    );
+    assert!((4..30).contains(&began.elapsed().as_secs()));
+}
+
+#[tokio::test]
+async fn a_large_head_is_refused() {
+    let server = start();
+    let mut stream = connect(server.address, &Identity::Anonymous).await.unwrap();
+    let head = format!("GET /livez HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(20_000));
+    let _ = stream.write_all(head.as_bytes()).await;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+    server.probe().await;
+}
+
+/// The first frame of a server of HTTP/2 has its limits, by their number in the protocol.
+#[tokio::test]
+async fn a_connection_of_http2_has_few_streams_small_windows_and_small_heads() {
+    for (limit, streams) in [(None, 16), (Some(100), 100)] {
+        let server = begin(
+            |settings| settings.serving.http2_max_streams = limit,
+            Cluster::new(),
+            Registry::default(),
+        );
+        let anyone = Identity::Anonymous;
+        let stream = connect_from(stranger(1), server.address, &anyone, &["h2", "http/1.1"]);
+        let mut stream = stream.await.unwrap();
+        stream.write_all(PREFACE).await.unwrap();
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(head[3], 4, "the first frame is SETTINGS");
+        let mut payload = vec![0; usize::from(head[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+        };
+        let value = |setting| {
+            let mut pairs = payload.chunks(6);
+            let pair = pairs.find(|pair| number(&pair[..2]) == setting);
+            pair.map(|pair| number(&pair[2..]))
+        };
+        assert_eq!(value(3), Some(streams));
+        // The protocol's default, where it is not sent.
+        assert!(value(4).is_none_or(|window| window <= 65_535));
+        assert_eq!(value(6), Some(16 * 1024));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_resets_its_requests_loses_its_connection() {
+    let server = start();
+    let stream = connect_from(stranger(1), server.address, &Identity::Anonymous, &["h2"]).await;
+    let (reader, mut writer) = tokio::io::split(stream.unwrap());
+    writer.write_all(PREFACE).await.unwrap();
+    let flood = async {
+        for stream in (1..40_000_u32).step_by(2) {
+            let stream = stream.to_be_bytes();
+            // GET / of localhost, and its reset.
+            let mut frames = vec![0, 0, 14, 1, 5];
+            frames.extend(stream);
+            frames.extend(b"\x82\x84\x87\x41\x09localhost");
+            frames.extend([0, 0, 4, 3, 0]);
+            frames.extend(stream);
+            frames.extend([0, 0, 0, 8]);
+            if writer.write_all(&frames).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::join!(flood, server.ends(reader));
+    server.probe().await;
+}
+
+#[tokio::test]
+async fn reviews_in_flight_are_bounded_and_probes_need_none() {
+    let server = serve(|_| {}).await;
+    server.cluster.hold_reviews();
+    let mut waiting = JoinSet::new();
+    for nth in 0..IN_FLIGHT {
+        let peer = stranger((nth / PER_PEER) as u8);
+        let anyone = Identity::Anonymous;
+        let stream = connect_from(peer, server.address, &anyone, &[]).await;
+        let head = format!("GET /{nth} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        waiting.spawn(async move {
+            let mut stream = stream.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let _ = stream.read(&mut [0; 8]).await;
+        });
+    }
+    let began = Instant::now();
+    while server.cluster.reviews().1 < IN_FLIGHT {
+        assert!(began.elapsed() < SOON, "{:?}", server.cluster.reviews());
+        sleep(Duration::from_millis(1)).await;
+    }
+    let refused = server.get(&Identity::Anonymous, "/more").await;
+    assert_eq!((refused.code, refused.header("retry-after")), (429, "1"));
+    server.probe().await;
+}
+
+/// One line a minute for each cause, however many addresses, tokens, paths and subsets of checks there are.
+#[tokio::test]
+async fn requests_that_are_refused_or_fail_are_logged_once_for_each_cause() {
+    let lines = Warnings::and_milder(Level::INFO);
+    let server = serve(|_| {}).await;
+    let readiness = crate::Scope::Readiness;
+    for check in ["a", "b"] {
+        server
+            .checks
+            .add(check, readiness, || Err("away".to_owned()));
+    }
+    let anyone = Identity::Anonymous;
+    for nth in 0..20 {
+        if nth == 10 {
+            server.cluster.refuse_reviews();
+        }
+        let token = Identity::Token(Box::leak(format!("made-up-{nth}").into_boxed_str()));
+        assert_eq!(server.get(&token, "/metrics").await.code, 401);
+        let path = format!("/{nth}/{}", "x".repeat(5_000));
+        let code = if nth < 10 { 403 } else { 500 };
+        let reply = fetch(server.address, &anyone, Method::GET, &path, "").await;
+        assert_eq!(reply.code, code);
+        for path in [
+            "/readyz",
+            "/readyz?exclude=a",
+            "/readyz?exclude=b&exclude=c",
+        ] {
+            assert_eq!(server.get(&anyone, path).await.code, 500);
+        }
+    }
+    for (line, count) in [("HTTPS request refused", 2), ("readyz check failed", 1)] {
+        let lines = lines.with(line);
+        assert_eq!(lines.len(), count, "{lines:#?}");
+        assert!(lines.iter().all(|line| line.len() < 2_000), "{lines:#?}");
+        assert!(
+            !lines.iter().any(|line| line.contains("made-up")),
+            "{lines:#?}"
+        );
+    }
+}
