@@ -63,13 +63,8 @@ impl Capability {
     /// True if a handshake declares it.
     pub fn is_declared(self, handshake: &HandshakeResponse) -> bool {
         let declared = handshake.capabilities.clone().unwrap_or_default();
-        match self {
-            Self::Core => true,
-            _ => {
-                let is_of = |method: &&Method| method.declared_by == self.declared_by();
-                let method = METHODS.iter().find(is_of);
-                method.is_some_and(|method| (method.is_declared)(&declared))
-            }
-        }
+        let is_of = |method: &&Method| method.declared_by == self.declared_by();
+        let method = METHODS.iter().find(is_of);
+        self == Self::Core || method.is_some_and(|method| (method.is_declared)(&declared))
     }
 }

@@ -99,6 +99,10 @@ impl<I: Send + 'static, A: Send + 'static> Batcher<I, A> {
     /// # Errors
     ///
     /// That of the item, or of its call; [`Error::internal`] if the call panics or has no answer for it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the task is that of all who wait: each sees its end by its own answer"
+    )]
     pub async fn ask(&self, item: I) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let is_served = {
@@ -116,6 +120,7 @@ impl<I: Send + 'static, A: Send + 'static> Batcher<I, A> {
 
 impl<I: Send + 'static, A: Send + 'static> Shared<I, A> {
     /// Makes calls as long as a caller waits.
+    #[expect(clippy::disallowed_methods, reason = "each task is awaited")]
     async fn serve(self: Arc<Self>) {
         while let Some((items, answers)) = self.take() {
             let shared = Arc::clone(&self);

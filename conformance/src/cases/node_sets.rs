@@ -52,8 +52,8 @@ fn nodes(count: usize) -> Vec<Node> {
 }
 
 /// Names of nodes, for a reference.
-fn names(nodes: &[Node]) -> Option<Vec<String>> {
-    Some(nodes.iter().map(|node| node.name.clone()).collect())
+fn names(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().map(|node| node.name.clone()).collect()
 }
 
 impl Subject {
@@ -80,7 +80,9 @@ impl Subject {
 
 /// Fails unless the revision is held with these nodes.
 async fn held(subject: &Subject, revision: &str, nodes: &[Node]) -> Verdict {
-    let held = subject.resolves(named(revision, names(nodes))).await?;
+    let held = subject
+        .resolves(named(revision, Some(names(nodes))))
+        .await?;
     let expected = format!(
         "the revision {revision:?} is held with {} nodes",
         nodes.len()
@@ -113,7 +115,7 @@ async fn balances(subject: &Subject, nodes: &[Node]) -> Verdict {
     }
     let (service, revision) = (subject.service(), subject.name());
     subject.sync(&revision, &[&subject.target_nodes()]).await?;
-    let targets = Some(named(&revision, names(nodes)));
+    let targets = Some(named(&revision, Some(names(nodes))));
     subject.ensure_with(&service, targets).await?;
     let answer = subject.get(&service, Some(inline(nodes))).await?;
     let expected = format!("READY with the {} nodes that the Ensure named", nodes.len());
@@ -132,7 +134,9 @@ async fn unknown_name(subject: &Subject) -> Verdict {
     let (nodes, revision) = (nodes(3), subject.name());
     subject.sync(&revision, &[&nodes[..2]]).await?;
     held(subject, &revision, &nodes[..2]).await?;
-    let resolves = subject.resolves(named(&revision, names(&nodes))).await?;
+    let resolves = subject
+        .resolves(named(&revision, Some(names(&nodes))))
+        .await?;
     let expected = "a reference with a name that the revision lacks is NODE_SET_UNKNOWN";
     expect(!resolves, expected, "it is answered")
 }

@@ -101,7 +101,8 @@ impl StepCaller {
             }
             Some(Fault::Twice) => {
                 let other = Rule::PROCESS.of(subject.connect().await)?;
-                let _ = join(self.attempt(subject, job), self.attempt(&other, job)).await;
+                let both = join(self.attempt(subject, job), self.attempt(&other, job));
+                let _ = Box::pin(both).await;
             }
         }
         self.complete(job).await

@@ -100,7 +100,7 @@ pub(crate) fn upload(
     }
     if let Some(last) = upload.last_mut() {
         last.complete = true;
-        last.revision = revision.to_owned();
+        revision.clone_into(&mut last.revision);
         last.node_count = messages.concat().len() as u32;
     }
     upload

@@ -203,7 +203,7 @@ fn encode(encoder: &mut Encoder, node: &NodeView, label_keys: &[Box<str>]) {
 pub struct Targets {
     nodes: Box<[Arc<NodeView>]>,
     revision: Revision,
-    whole: Option<Arc<Targets>>,
+    whole: Option<Arc<Self>>,
 }
 
 impl Targets {

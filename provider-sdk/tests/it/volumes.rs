@@ -50,12 +50,12 @@ async fn client(rig: &Rig) -> VolumesServiceClient<Channel> {
     VolumesServiceClient::new(channel)
 }
 
-fn csi(handle: &str) -> Option<Source> {
-    Some(Source::Csi(v1::CsiVolumeSource {
+fn csi(handle: &str) -> Source {
+    Source::Csi(v1::CsiVolumeSource {
         driver: "disk.example".to_owned(),
         volume_handle: handle.to_owned(),
         volume_attributes: HashMap::new(),
-    }))
+    })
 }
 
 async fn ask(
@@ -82,7 +82,7 @@ async fn each_outcome_of_a_volume_travels() {
         volume_id: "gone".to_owned(),
     });
     let mut outcomes = Vec::new();
-    for source in [csi("zonal"), Some(cinder), csi("foreign"), csi("young")] {
+    for source in [csi("zonal"), cinder, csi("foreign"), csi("young")].map(Some) {
         outcomes.push(ask(&mut client, source).await.unwrap());
     }
     let [
@@ -105,7 +105,7 @@ async fn each_outcome_of_a_volume_travels() {
         (AbsenceCertainty::Confirmed, AbsenceCertainty::NotVisibleYet)
     );
     // A controller of a later minor asks about a kind that is not declared.
-    for (source, says) in [(csi("?"), "no handle"), (None, "not looked up here")] {
+    for (source, says) in [(Some(csi("?")), "no handle"), (None, "not looked up here")] {
         let error = ask(&mut client, source).await.unwrap_err();
         assert_eq!(error.code(), tonic::Code::InvalidArgument);
         assert_eq!(error.message(), says);

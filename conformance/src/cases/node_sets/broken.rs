@@ -92,7 +92,8 @@ async fn no_revision(subject: &Subject) -> Verdict {
 async fn name_twice(subject: &Subject) -> Verdict {
     let refused_one = subject.name();
     let mut upload = three(subject, &refused_one);
-    upload[1].nodes = upload[0].nodes.clone();
+    let first = upload[0].nodes.clone();
+    upload[1].nodes = first;
     refused(subject, upload, "an upload with a name twice").await?;
     not_held(subject, &refused_one).await
 }

@@ -205,7 +205,7 @@ impl ServiceTerm {
 
     /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held
     /// or deleted since it was read. Such a change has queued it again. A call that is made once more, as after
-    /// NODE_SET_UNKNOWN, has to carry the `targets` of that moment too.
+    /// `NODE_SET_UNKNOWN`, has to carry the `targets` of that moment too.
     pub(super) fn is_current(
         self: &Arc<Self>,
         service: &Arc<ServiceView>,

@@ -17,6 +17,7 @@ use crate::LookupPurpose;
 const BATCH: usize = 100;
 
 /// Lookups that have not gone out, oldest first.
+#[derive(Default)]
 pub(super) struct WaitingLookups {
     batches: VecDeque<Batch>,
     unanswered: Unanswered,
@@ -30,15 +31,6 @@ struct Batch {
     places: HashMap<Arc<str>, usize>,
     is_full: bool,
     gathering: Gathering,
-}
-
-impl Default for WaitingLookups {
-    fn default() -> Self {
-        Self {
-            batches: VecDeque::new(),
-            unanswered: Unanswered::default(),
-        }
-    }
 }
 
 impl WaitingLookups {

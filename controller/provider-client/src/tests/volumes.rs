@@ -118,7 +118,7 @@ async fn a_volume_that_is_created_goes_before_those_that_exist() {
         lookup.await.unwrap();
         started.elapsed()
     };
-    let (_, admitted) = tokio::join!(look_up_all(&rig, 4), admitted);
+    let ((), admitted) = tokio::join!(look_up_all(&rig, 4), admitted);
     assert_eq!(admitted, secs(2));
     assert_eq!(started.elapsed(), secs(5));
 }

@@ -1,6 +1,5 @@
 //! The decision about a new volume: core's, with this replica's provider (P-20 to P-32).
 
-
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
     error_class::ErrorClass,
