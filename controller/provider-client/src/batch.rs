@@ -27,14 +27,13 @@ use super::{
 mod caller;
 mod results;
 mod send;
-mod unanswered;
 mod waiting;
 
 pub(super) use caller::{Asked, ask};
 pub use results::BatchAnswer;
 #[cfg(test)]
 pub(super) use results::{one_each, speaks_for_all};
-use unanswered::EndedBatch;
+use send::send_batch;
 use waiting::WaitingLookups;
 
 /// Bytes of a request besides its Nodes, generously.
@@ -77,7 +76,7 @@ pub(super) struct Batcher {
     shared: Arc<Shared>,
     arriving: mpsc::UnboundedReceiver<Asked>,
     waiting: WaitingLookups,
-    calls: JoinSet<EndedBatch>,
+    calls: JoinSet<()>,
 }
 
 impl Batcher {
@@ -126,10 +125,9 @@ impl Batcher {
                     self.send(admitted, now);
                 }
                 () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
-                Some(ended) = self.calls.join_next() => match ended {
-                    Ok(ended) => self.waiting.ended(ended),
+                Some(ended) = self.calls.join_next() => if let Err(error) = ended {
                     // The callers see that their answer is dropped, which is an error.
-                    Err(error) => error!(%error, "batch panicked"),
+                    error!(%error, "batch panicked");
                 },
                 else => return,
             }
@@ -142,9 +140,11 @@ impl Batcher {
             Ok(admitted) => admitted,
             Err(error) => return self.waiting.fail_due(now, &error),
         };
-        if let Some(call) = self.waiting.take(now, &session) {
+        let items = self.waiting.take(now, &session);
+        if !items.is_empty() {
             let shared = Arc::clone(&self.shared);
-            self.calls.spawn(call.make(shared, (permit, session)));
+            self.calls
+                .spawn(send_batch(shared, (permit, session), items));
         }
     }
 }

@@ -81,12 +81,6 @@ impl NodeLookup {
         &self.node.name
     }
 
-    /// Returns true if one answer is for both. A Node that was made again under its name, or got a provider ID
-    /// meanwhile, is another machine.
-    pub(super) fn is_about_same(&self, other: &Self) -> bool {
-        (&self.node.uid, &self.node.provider_id) == (&other.node.uid, &other.node.provider_id)
-    }
-
     /// The answer that needs no call.
     pub(super) fn without_call(&self, session: &Session) -> Option<Lookup> {
         let instances = session.instances.as_ref()?;

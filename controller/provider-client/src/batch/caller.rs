@@ -1,4 +1,4 @@
-//! A lookup that waits for its call, its callers, and their wait.
+//! A lookup that waits for its call, and the wait of its caller.
 
 use std::{
     sync::{
@@ -17,58 +17,29 @@ use super::{Error, NodeLookup, RPC};
 use crate::{lookup::LookupAnswer, preconditions::Preconditions};
 use outrigger_runtime::fence::Fence;
 
-/// A lookup, and all callers that it answers to.
+/// A lookup, and where its answer goes.
 pub(crate) struct Asked {
     pub(super) lookup: NodeLookup,
     pub(super) preconditions: Preconditions,
     pub(super) since: Instant,
-    callers: Vec<Caller>,
-}
-
-struct Caller {
-    answer: oneshot::Sender<LookupAnswer>,
+    caller: oneshot::Sender<LookupAnswer>,
     /// True once the request with its Node was sent or is about to be: a stop no longer withdraws it.
     is_sent: Arc<AtomicBool>,
 }
 
 impl Asked {
-    /// The lookup with one caller, and where its answer comes.
-    fn new(
-        lookup: NodeLookup,
-        preconditions: Preconditions,
-    ) -> (Self, oneshot::Receiver<LookupAnswer>) {
-        let (answer, answered) = oneshot::channel();
-        let caller = Caller {
-            answer,
-            is_sent: Arc::default(),
-        };
-        let item = Self {
-            lookup,
-            preconditions,
-            since: Instant::now(),
-            callers: vec![caller],
-        };
-        (item, answered)
+    /// Returns true if its caller waits no longer.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.caller.is_closed()
     }
 
-    /// Returns true if no caller waits for it any more.
-    pub(super) fn is_abandoned(&mut self) -> bool {
-        self.callers.retain(|caller| !caller.answer.is_closed());
-        self.callers.is_empty()
-    }
-
-    /// Ready once no caller waits for it any more.
+    /// Ready once its caller waits no longer.
     pub(super) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut callers = self.callers.iter_mut();
-        if callers.all(|caller| caller.answer.poll_closed(cx).is_ready()) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        self.caller.poll_closed(cx)
     }
 
-    /// Checks the preconditions right before its request is sent. If they fail, its callers receive the error.
-    pub(super) fn begin(mut self) -> Option<Self> {
+    /// Checks the preconditions right before its request is sent. If they fail, its caller receives the error.
+    pub(super) fn begin(self) -> Option<Self> {
         if self.is_abandoned() {
             return None;
         }
@@ -80,25 +51,14 @@ impl Asked {
         Some(self)
     }
 
-    /// Not: it waits for another call.
+    /// `is_sent` is false while it waits for another call.
     pub(super) fn mark_sent(&self, is_sent: bool) {
-        for caller in &self.callers {
-            caller.is_sent.store(is_sent, Ordering::Release);
-        }
+        self.is_sent.store(is_sent, Ordering::Release);
     }
 
-    /// The answer to `other` is for its callers too.
-    pub(super) fn share(&mut self, other: Self) {
-        self.lookup = other.lookup;
-        self.preconditions = other.preconditions;
-        self.callers.extend(other.callers);
-    }
-
-    /// Answers all callers that still wait.
+    /// Answers its caller, if it still waits.
     pub(super) fn answer(self, answer: &LookupAnswer) {
-        for caller in self.callers {
-            let _ = caller.answer.send(answer.clone());
-        }
+        let _ = self.caller.send(answer.clone());
     }
 
     /// Its lease term: a call is of one.
@@ -120,13 +80,16 @@ pub(crate) async fn ask(
     lookup: NodeLookup,
     preconditions: Preconditions,
 ) -> LookupAnswer {
-    let (item, answered) = Asked::new(lookup, preconditions.clone());
-    let is_sent: Vec<_> = item
-        .callers
-        .iter()
-        .map(|caller| Arc::clone(&caller.is_sent))
-        .collect();
-    let is_sent = || is_sent.iter().all(|sent| sent.load(Ordering::Acquire));
+    let (caller, answered) = oneshot::channel();
+    let is_sent = Arc::<AtomicBool>::default();
+    let item = Asked {
+        lookup,
+        preconditions: preconditions.clone(),
+        since: Instant::now(),
+        caller,
+        is_sent: Arc::clone(&is_sent),
+    };
+    let is_sent = || is_sent.load(Ordering::Acquire);
     // A batcher that has ended drops it.
     let _ = lookups.send(item);
     let answered = async {

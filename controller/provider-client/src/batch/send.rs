@@ -1,7 +1,8 @@
 //! Sends a batch, and each caller its answer.
 
-use std::{future::poll_fn, mem, sync::Arc, task::Poll};
+use std::{future::poll_fn, mem, sync::Arc, task::Poll, time::Duration};
 
+use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -15,43 +16,34 @@ use crate::lookup::{LookupAnswer, refuse_shared_ids};
 /// no storm if every call fails.
 const SPLITS: usize = 8;
 
+/// Calls about one Node at once, after a call that left several without an answer: a Node that hangs delays the others
+/// of its call by one deadline, and leaves places to other calls.
+const ALONE_AT_ONCE: usize = 2;
+
+/// A Node that waits longer for a call of its own fails: its caller has to know, and asks again.
+const LONGEST_WAIT: Duration = Duration::from_mins(2);
+
 /// A part of a batch after its call: the Nodes that it was about, and their answers.
 type Part = (Vec<Asked>, Result<Vec<LookupAnswer>, Error>);
 
 /// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so that
-/// one Node does not fail the others. Returns the Nodes that are to be asked about again, since they were not answered
-/// until the deadline.
+/// one Node does not fail the others. A Node that was not answered until the deadline is asked about again alone.
 pub(super) async fn send_batch(
     shared: Arc<Shared>,
     admitted: (Permit, Arc<Session>),
     items: Vec<Asked>,
-) -> Vec<(Asked, Error)> {
-    let mut unanswered = Vec::new();
-    let Some(first) = items.first() else {
-        return unanswered;
-    };
-    // All are of one purpose and one lease term.
-    let purpose = first.lookup.purpose;
-    let preconditions = first.preconditions.without_check();
+) {
+    let is_alone = items.len() == 1;
+    // True while the call was about several Nodes and all of them met the same error.
+    let mut is_common = !is_alone;
     let mut admitted = Some(admitted);
     let mut splits = SPLITS;
-    // True while the call was about several Nodes and all of them met the same error.
-    let mut is_common = items.len() > 1;
     let mut parts = vec![items];
+    let mut unanswered = Vec::new();
     while let Some(items) = parts.pop() {
-        let admitted = if let Some(admitted) = admitted.take() {
-            Ok(Ok(admitted))
-        } else {
-            let admitted = shared.admit(purpose.into());
-            preconditions.wait(RPC, admitted).await
-        };
-        let (mut items, answers) = match admitted {
-            Ok(Ok(admitted)) => {
-                let is_last = parts.is_empty() && (items.len() == 1 || splits == 0);
-                call_batch(&shared, admitted, items, is_common && is_last).await
-            }
-            Ok(Err(error)) | Err(error) => (items, Err(error)),
-        };
+        let is_last = parts.is_empty() && (items.len() == 1 || splits == 0);
+        let called = call_batch(&shared, admitted.take(), items, is_common && is_last);
+        let (mut items, answers) = called.await;
         match answers {
             Ok(answers) => {
                 is_common = false;
@@ -70,27 +62,63 @@ pub(super) async fn send_batch(
                 let rest = items.split_off(items.len() / 2);
                 parts.extend([rest, items]);
             }
-            Err(error) => {
-                for item in items {
-                    item.fail(error.clone());
-                }
-            }
+            Err(error) => fail_all(items, &error),
         }
     }
-    unanswered
+    // A Node whose call was its own already fails.
+    let until = (!is_alone).then(|| Instant::now() + LONGEST_WAIT);
+    let again = unanswered.into_iter().map(|(item, error)| {
+        item.mark_sent(false);
+        let shared = &shared;
+        async move {
+            if until.is_none_or(|until| Instant::now() >= until) {
+                return item.fail(error);
+            }
+            match call_batch(shared, None, vec![item], false).await {
+                (items, Ok(answers)) => {
+                    for (item, answer) in items.into_iter().zip(answers) {
+                        item.answer(&answer);
+                    }
+                }
+                (items, Err(error)) => fail_all(items, &error),
+            }
+        }
+    });
+    let again = again.collect::<Vec<_>>();
+    stream::iter(again)
+        .buffer_unordered(ALONE_AT_ONCE)
+        .collect::<()>()
+        .await;
 }
 
-/// Makes one call. `common`: one that fails as a whole has the error of all calls about these Nodes.
+fn fail_all(items: Vec<Asked>, error: &Error) {
+    for item in items {
+        item.fail(error.clone());
+    }
+}
+
+/// Makes one call about Nodes of one purpose and one lease term, after its admission if it has none. `common`: one that
+/// fails as a whole has the error of all calls about these Nodes.
 async fn call_batch(
     shared: &Shared,
-    (permit, session): (Permit, Arc<Session>),
+    admitted: Option<(Permit, Arc<Session>)>,
     items: Vec<Asked>,
     common: bool,
 ) -> Part {
     let Some(first) = items.first() else {
         return (items, Ok(Vec::new()));
     };
-    let (purpose, of_all) = (first.lookup.purpose, first.preconditions.clone());
+    let (purpose, of_all) = (first.lookup.purpose, first.preconditions.without_check());
+    let admitted = if let Some(admitted) = admitted {
+        Ok(admitted)
+    } else {
+        let admitted = of_all.wait(RPC, shared.admit(purpose.into())).await;
+        admitted.and_then(|admitted| admitted)
+    };
+    let (permit, session) = match admitted {
+        Ok(admitted) => admitted,
+        Err(error) => return (items, Err(error)),
+    };
     shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
     let open = Arc::new(Mutex::new(items));
