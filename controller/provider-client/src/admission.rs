@@ -9,15 +9,20 @@
 //! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
 //! | window of a batch (`batch::waiting`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
-//! | one call at a time | a class, after the cloud's rate limit | all at once would be refused again |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
 //! | rates | a class or all, by urgency | the provider declares the rates of its cloud |
 //!
-//! The last four are here. A pause alone follows from another key's failure, and only where the reason
+//! The last three are here. A pause alone follows from another key's failure, and only where the reason
 //! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
 //! for the provider declares how many it accepts.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 pub(super) use outrigger_api::v1::CallClass;
 use outrigger_api::v1::ErrorReason;
@@ -42,6 +47,19 @@ pub(super) use urgency::{CLASSES, Urgency, class_label};
 /// Pause after a `RATE_LIMITED` without `RetryInfo`.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
 
+/// The first and the longest pause for a reason that pauses calls, besides the time that the provider names: see Waits
+/// in the contract's `common.proto`.
+const fn pauses_for(reason: ErrorReason) -> Option<(Duration, Duration)> {
+    let (first, longest) = match reason {
+        ErrorReason::RateLimited => (0, 0),
+        ErrorReason::Overloaded => (1, 1),
+        ErrorReason::CloudUnavailable => (1, 60),
+        ErrorReason::CredentialsInvalid => (60, 600),
+        _ => return None,
+    };
+    Some((Duration::from_secs(first), Duration::from_secs(longest)))
+}
+
 /// Admits calls.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -61,6 +79,8 @@ pub(super) struct Permit {
     admission: Arc<Admission>,
     urgency: Urgency,
     started: Instant,
+    /// True while the call counts as answered.
+    has_succeeded: AtomicBool,
 }
 
 /// A call that waits for a limit, until it is dropped.
@@ -117,6 +137,7 @@ impl Admission {
                     admission: Arc::clone(self),
                     urgency,
                     started,
+                    has_succeeded: AtomicBool::new(false),
                 };
             };
             // A call whose class is paused has no place: less urgent ones of other classes go.
@@ -158,13 +179,9 @@ impl Drop for Place {
 }
 
 impl Permit {
-    /// The provider answered.
+    /// The provider answered. An object of the call may yet speak for all.
     pub(super) fn succeeded(&self) {
-        let mut limits = self.admission.limits.lock();
-        limits.credentials.succeeded(self.started);
-        let class = limits.class(self.urgency.class());
-        class.cloud.succeeded(self.started);
-        class.not_rate_limited(self.started);
+        self.has_succeeded.store(true, Ordering::Relaxed);
     }
 
     /// The call failed, or one of its items in a way that speaks for the whole class.
@@ -180,25 +197,28 @@ impl Permit {
     }
 
     fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
+        let Some(bounds) = pauses_for(reason) else {
+            return;
+        };
+        self.has_succeeded.store(false, Ordering::Relaxed);
         let own = self.urgency.class();
         let requested_pause = retry_after.map(|after| CLASS_PAUSE.clamp(after));
+        let requested_pause = match reason {
+            ErrorReason::RateLimited => requested_pause.or(Some(RATE_LIMITED)),
+            // The time concerns the key alone.
+            ErrorReason::Overloaded => None,
+            _ => requested_pause,
+        };
+        let concerned = match reason {
+            ErrorReason::CredentialsInvalid => CallClass::All,
+            _ => own,
+        };
         let mut limits = self.admission.limits.lock();
         let now = Instant::now();
         let until = |limits: &CallLimits| CLASSES.map(|class| limits.paused_until(class, now));
         let before = until(&limits);
-        let class = limits.class(own);
-        let pause = match reason {
-            ErrorReason::RateLimited => class.rate_limited(requested_pause.unwrap_or(RATE_LIMITED)),
-            ErrorReason::Overloaded => class.overloaded.failed(self.started, None),
-            ErrorReason::CloudUnavailable => class.cloud.failed(self.started, requested_pause),
-            ErrorReason::CredentialsInvalid => {
-                limits.credentials.failed(self.started, requested_pause)
-            }
-            _ => {
-                class.not_rate_limited(self.started);
-                None
-            }
-        };
+        let pause = &mut limits.class(concerned).pause;
+        let pause = pause.failed(reason, bounds, self.started, requested_pause);
         let after = until(&limits);
         drop(limits);
         let Some(pause) = pause else { return };
@@ -220,10 +240,7 @@ impl Permit {
             );
         }
         let label = super::error::reason_name(reason);
-        let shown = match reason {
-            ErrorReason::CredentialsInvalid => "all",
-            _ => class_label(own),
-        };
+        let shown = class_label(concerned);
         for ((class, before), after) in CLASSES.into_iter().zip(before).zip(after) {
             // Calls that were in flight together fail together: time that is paused already counts once.
             let more = after.unwrap_or(now) - before.unwrap_or(now);
@@ -250,8 +267,13 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        let mut limits = self.admission.limits.lock();
+        if *self.has_succeeded.get_mut() {
+            for class in [CallClass::All, self.urgency.class()] {
+                limits.class(class).pause.succeeded(self.started);
+            }
+        }
         if self.urgency.is_counted() {
-            let mut limits = self.admission.limits.lock();
             limits.class(self.urgency.class()).in_flight -= 1;
             drop(limits);
             self.admission.changed.send_replace(());

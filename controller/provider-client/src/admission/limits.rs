@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1;
+use outrigger_api::v1::{self, ErrorReason};
 use tokio::time::Instant;
 
 use super::{CLASSES, CallClass, Urgency};
 
 /// Calls of a class in flight, until the provider has declared another number.
 const MAX_IN_FLIGHT: usize = 4;
-const OVERLOADED: Duration = Duration::from_secs(1);
-const CLOUD_UNAVAILABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-const CREDENTIALS_INVALID: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
-/// How long after a pause for the cloud's rate limit one call is in flight at a time. A cloud refuses at once, so
-/// a call that runs for longer has been let in.
-const ONE_AT_A_TIME: Duration = Duration::from_secs(2);
 
 /// A limit that calls wait for in the order of their urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +33,8 @@ pub(super) struct Wait {
 /// The limits on all calls.
 #[derive(Debug)]
 pub(super) struct CallLimits {
-    /// By class; that of all together has a rate only.
+    /// By class; all together have a rate, and a pause.
     classes: [ClassLimits; CallClass::Volumes as usize + 1],
-    pub(super) credentials: GrowingPause,
     /// Calls that wait, by limit and urgency.
     waiting: [[usize; Urgency::ALL.len()]; 3],
 }
@@ -52,19 +45,13 @@ pub(super) struct ClassLimits {
     pub(super) in_flight: usize,
     pub(super) max_in_flight: usize,
     rate: Option<TokenBucket>,
-    rate_limited_until: Option<Instant>,
-    /// When the cloud's rate limit last refused a call; none once a call that began later was answered otherwise.
-    rate_limited_at: Option<Instant>,
-    pub(super) overloaded: GrowingPause,
-    pub(super) cloud: GrowingPause,
+    pub(super) pause: Pause,
 }
 
 impl CallLimits {
     pub(super) fn new() -> Self {
-        let (first, longest) = CREDENTIALS_INVALID;
         Self {
             classes: Default::default(),
-            credentials: GrowingPause::new(first, longest),
             waiting: Default::default(),
         }
     }
@@ -99,11 +86,10 @@ impl CallLimits {
         let [calls_ahead, ahead, total_ahead] = [Limit::InFlight, Limit::Rate, Limit::TotalRate]
             .map(|limit| self.ahead(limit, urgency));
         let class = &self.classes[urgency.class() as usize];
-        let (max_in_flight, until) = class.calls_allowed(now);
-        if urgency.is_counted() && class.in_flight + calls_ahead >= max_in_flight {
+        if urgency.is_counted() && class.in_flight + calls_ahead >= class.max_in_flight {
             return Err(Wait {
                 limit: Some(Limit::InFlight),
-                until,
+                until: None,
             });
         }
         let rates = [
@@ -133,13 +119,12 @@ impl CallLimits {
 
     /// When the pause of `class` ends, if it is paused.
     pub(super) fn paused_until(&self, class: CallClass, now: Instant) -> Option<Instant> {
-        let class = &self.classes[class as usize];
-        let until = class
-            .rate_limited_until
-            .max(class.overloaded.until)
-            .max(class.cloud.until)
-            .max(self.credentials.until);
-        until.filter(|until| *until > now)
+        let until = [class, CallClass::All].map(|class| self.classes[class as usize].pause.until);
+        until
+            .into_iter()
+            .max()
+            .flatten()
+            .filter(|until| *until > now)
     }
 
     /// Adopts what a handshake declared. A new process may have new credentials and a new way to its
@@ -156,13 +141,9 @@ impl CallLimits {
                 full,
                 ..TokenBucket::new(rate)
             });
-            if new_process {
-                limits.overloaded.reset();
-                limits.cloud.reset();
+            if new_process && limits.pause.reason != ErrorReason::RateLimited {
+                limits.pause = Pause::default();
             }
-        }
-        if new_process {
-            self.credentials.reset();
         }
     }
 }
@@ -173,103 +154,57 @@ impl Default for ClassLimits {
             in_flight: 0,
             max_in_flight: MAX_IN_FLIGHT,
             rate: None,
-            rate_limited_until: None,
-            rate_limited_at: None,
-            overloaded: GrowingPause::new(OVERLOADED, OVERLOADED),
-            cloud: GrowingPause::new(CLOUD_UNAVAILABLE.0, CLOUD_UNAVAILABLE.1),
+            pause: Pause::default(),
         }
     }
 }
 
-impl ClassLimits {
-    /// How many calls may be in flight, and until when it is fewer than the provider declared. After the cloud's
-    /// rate limit it is one: all together they would be refused again, each after a part of its work.
-    fn calls_allowed(&self, now: Instant) -> (usize, Option<Instant>) {
-        let limited = self.rate_limited_at.and(self.rate_limited_until);
-        match limited.map(|until| until + ONE_AT_A_TIME) {
-            Some(until) if now < until => (self.max_in_flight.min(1), Some(until)),
-            _ => (self.max_in_flight, None),
-        }
-    }
-
-    /// A call that began at `started` was not refused by the cloud's rate limit.
-    pub(super) fn not_rate_limited(&mut self, started: Instant) {
-        if self.rate_limited_at.is_some_and(|at| at < started) {
-            self.rate_limited_at = None;
-        }
-    }
-
-    /// Returns how long the pause is, unless one that ends no earlier is on.
-    pub(super) fn rate_limited(&mut self, pause: Duration) -> Option<Duration> {
-        let now = Instant::now();
-        self.rate_limited_at = Some(now);
-        let until = now + pause;
-        if self.rate_limited_until >= Some(until) {
-            return None;
-        }
-        self.rate_limited_until = Some(until);
-        Some(pause)
-    }
-}
-
-/// A pause that doubles from failure to failure.
-#[derive(Debug)]
-pub(super) struct GrowingPause {
-    first: Duration,
-    longest: Duration,
+/// A pause of a class, or of all. The pauses for one reason double from failure to failure, within the bounds of the
+/// reason.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    reason: ErrorReason,
     failures: u32,
     began: Option<Instant>,
     until: Option<Instant>,
-    /// The start of the last call that was answered, and the failures before it: one of its objects may yet speak
-    /// for all.
-    answered: Option<(Instant, u32)>,
 }
 
-impl GrowingPause {
-    const fn new(first: Duration, longest: Duration) -> Self {
-        Self {
-            first,
-            longest,
-            failures: 0,
-            began: None,
-            until: None,
-            answered: None,
-        }
-    }
-
-    /// Returns how long the pause is. A call that was in flight when the last one began does not
-    /// begin another: one outage fails all calls in flight.
+impl Pause {
+    /// A call that began at `started` failed. Returns how long the pause is if it ends later by it. A call that was in
+    /// flight when the last pause began does not begin another, since one outage fails all calls in flight: it can
+    /// only ask for a longer one.
     pub(super) fn failed(
         &mut self,
+        reason: ErrorReason,
+        (first, longest): (Duration, Duration),
         started: Instant,
-        requested_pause: Option<Duration>,
+        requested: Option<Duration>,
     ) -> Option<Duration> {
-        if self.began >= Some(started) {
+        let now = Instant::now();
+        let pause = if self.began >= Some(started) {
+            requested?
+        } else {
+            if self.reason != reason {
+                self.failures = 0;
+            }
+            let doubled = first.saturating_mul(1 << self.failures.min(16));
+            self.failures += 1;
+            self.began = Some(now);
+            doubled.min(longest).max(requested.unwrap_or_default())
+        };
+        let until = Some(now + pause);
+        if until <= self.until {
             return None;
         }
-        if let Some((_, failures)) = self.answered.take_if(|(call, _)| *call == started) {
-            self.failures = failures;
-        }
-        let doubled = self.first.saturating_mul(1 << self.failures.min(16));
-        let pause = doubled
-            .min(self.longest)
-            .max(requested_pause.unwrap_or_default());
-        let now = Instant::now();
-        self.failures += 1;
-        self.began = Some(now);
-        self.until = Some(now + pause);
+        (self.reason, self.until) = (reason, until);
         Some(pause)
     }
 
+    /// A call that began at `started` was answered.
     pub(super) fn succeeded(&mut self, started: Instant) {
         if self.began < Some(started) {
-            self.answered = Some((started, self.failures));
             self.failures = 0;
         }
-    }
-
-    const fn reset(&mut self) {
-        *self = Self::new(self.first, self.longest);
     }
 }
 
