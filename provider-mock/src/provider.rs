@@ -8,11 +8,9 @@ mod routes;
 mod volumes;
 
 use axum::middleware::from_fn_with_state;
-use outrigger_provider_sdk::{
-    CallClass, Context, Dependency, EffectsCapability, Error, Provider, ProviderInfo,
-    ProviderStatus, Quota, RateLimit, Readiness, Server,
-};
+use outrigger_provider_sdk::{Context, Error, Provider, ProviderInfo, Server, v1};
 
+pub(crate) use instances::internal_ip;
 pub use options::{
     ListedTarget, ProviderOptions, Respelled, ServedLoadBalancers, ServedRoutes, ServedVolumes,
 };
@@ -87,17 +85,20 @@ impl MockProvider {
         &self.options
     }
 
-    fn effects(&self) -> Option<EffectsCapability> {
+    fn effects(&self) -> Option<v1::EffectsCapability> {
         let (balancers, routes) = (&self.options.load_balancers, &self.options.routes);
         let on_services = balancers.as_ref().is_some_and(|served| served.effects);
         let beside_routes = routes.as_ref().is_some_and(|served| served.effects);
         let on_nodes = beside_routes || self.options.instance_effects;
-        let prefix_if = |is_used: bool| is_used.then(|| effects::PREFIX.to_owned());
-        let declared = EffectsCapability::default()
-            .with_service_annotation_prefixes(prefix_if(on_services).as_slice())
-            .with_node_annotation_prefixes(prefix_if(on_nodes).as_slice())
-            .with_condition_type_prefixes([effects::PREFIX.to_owned()]);
-        (on_services || on_nodes).then_some(declared)
+        let prefix_if = |is_used: bool| {
+            let prefix = is_used.then(|| effects::PREFIX.to_owned());
+            prefix.into_iter().collect()
+        };
+        (on_services || on_nodes).then(|| v1::EffectsCapability {
+            service_annotation_prefixes: prefix_if(on_services),
+            node_annotation_prefixes: prefix_if(on_nodes),
+            condition_type_prefixes: prefix_if(true),
+        })
     }
 }
 
@@ -105,29 +106,47 @@ impl Provider for MockProvider {
     fn info(&self) -> ProviderInfo {
         let config = self.cloud.config();
         let quota = config.quota.filter(|_| self.options.announce_quota);
-        let limits =
-            quota.map(|quota| RateLimit::new(CallClass::Instances, quota.qps, quota.burst));
-        ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
-            .with_no_cluster_id(self.options.without_cluster_id)
-            .with_service_annotation_prefixes(self.options.service_annotation_prefixes.as_slice())
-            .with_node_annotation_prefixes([PROVIDED_NODE_IP.to_owned()])
-            .with_effects(self.effects())
-            .with_rate_limits(limits.into_iter().collect::<Vec<_>>())
+        let limits = quota.map(|quota| v1::RateLimit {
+            call_class: v1::CallClass::Instances.into(),
+            qps: quota.qps,
+            burst: quota.burst,
+        });
+        ProviderInfo {
+            without_cluster_id: self.options.without_cluster_id,
+            service_annotation_prefixes: self.options.service_annotation_prefixes.clone(),
+            node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
+            rate_limits: limits.into_iter().collect(),
+            effects: self.effects(),
+            ..ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
+        }
     }
 
-    fn status(&self) -> ProviderStatus {
+    fn status(&self) -> v1::GetStatusResponse {
         let cost = self.cloud.cost();
-        let quotas = cost.quota.zip(cost.remaining).map(|(quota, remaining)| {
-            Quota::new("cloud-calls", quota.burst.into(), remaining.into())
+        let quota = cost.quota.zip(cost.remaining);
+        let quota = quota.map(|(quota, remaining)| v1::QuotaStatus {
+            name: "cloud-calls".to_owned(),
+            limit: quota.burst.into(),
+            remaining: remaining.into(),
+            resets_at: None,
         });
-        let status = if self.cloud.faults().refuse_credentials() {
-            let credentials = Dependency::new("credentials", Readiness::Degraded)
-                .with_message("the cloud refuses the credentials");
-            ProviderStatus::new(Readiness::Degraded).with_dependencies([credentials])
-        } else {
-            ProviderStatus::ready()
-        };
-        status.with_quotas(quotas.into_iter().collect::<Vec<_>>())
+        let degraded = v1::Readiness::Degraded.into();
+        let refused = self.cloud.faults().refuse_credentials();
+        let refused = refused.then(|| v1::DependencyStatus {
+            name: "credentials".to_owned(),
+            readiness: degraded,
+            message: "the cloud refuses the credentials".to_owned(),
+            last_success: None,
+        });
+        v1::GetStatusResponse {
+            readiness: match refused {
+                None => v1::Readiness::Ready.into(),
+                Some(_) => degraded,
+            },
+            dependencies: refused.into_iter().collect(),
+            quotas: quota.into_iter().collect(),
+            ..v1::GetStatusResponse::default()
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrigger_provider_sdk::{
-    Answer, Context, Deleted, Ensured, Error, Ingress, LoadBalancer, LoadBalancers, Observed,
-    Provider, ProviderInfo, Server, Service, Targets, Updated,
+    Answer, Context, Error, LoadBalancers, OfService as _, Provider, ProviderInfo, Server, Targets,
+    answer, v1,
 };
 
 /// Names of the targets, by Service UID.
@@ -25,10 +25,12 @@ impl Cloud {
     }
 }
 
-fn described(uid: &str) -> LoadBalancer {
-    LoadBalancer::new(format!("lb-{uid}"))
-        .with_name(uid)
-        .with_ingress([Ingress::hostname(format!("{uid}.lb.example"))])
+fn ready(uid: &str) -> Answer {
+    let ingress = v1::LoadBalancerIngress {
+        hostname: format!("{uid}.lb.example"),
+        ..v1::LoadBalancerIngress::default()
+    };
+    answer::ready([ingress])
 }
 
 fn names(targets: &Targets) -> Vec<String> {
@@ -45,59 +47,60 @@ impl LoadBalancers for Cloud {
     async fn get_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         targets: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
-        let Some(held) = self.with(|made| made.get(&service.uid).cloned()) else {
-            return Ok(Observed::Absent.into());
+    ) -> Result<Answer, Error> {
+        let uid = &request.service().uid;
+        let Some(held) = self.with(|made| made.get(uid).cloned()) else {
+            return Ok(answer::absent());
         };
-        let balancer = described(&service.uid);
         if targets.is_some_and(|targets| names(targets) != held) {
-            let differs = Answer::from(Observed::Differs(balancer));
-            return Ok(differs.because("OtherTargets", "It has other targets"));
+            return Ok(answer::differs("It has other targets"));
         }
-        Ok(Observed::Ready(balancer).into())
+        Ok(ready(uid))
     }
 
     async fn ensure_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         if let Some(port) = service.ports.iter().find(|port| port.protocol == "SCTP") {
             let text = format!("port {} wants SCTP; use TCP or UDP", port.port);
             return Err(Error::unsupported_protocol(text));
         }
         ctx.check()?;
         self.with(|made| made.insert(service.uid.clone(), names(targets)));
-        Ok(Ensured::Ready(described(&service.uid)).into())
+        Ok(ready(&service.uid))
     }
 
     async fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
+    ) -> Result<Answer, Error> {
         ctx.check()?;
-        let updated = self.with(|made| match made.get_mut(&service.uid) {
-            Some(held) => {
-                *held = names(targets);
-                Updated::ready(None)
-            }
-            None => Updated::Absent,
-        });
-        Ok(updated.into())
+        Ok(
+            self.with(|made| match made.get_mut(&request.service().uid) {
+                Some(held) => {
+                    *held = names(targets);
+                    answer::ready([])
+                }
+                None => answer::absent(),
+            }),
+        )
     }
 
     async fn delete_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
-        self.with(|made| made.remove(&service.uid));
-        Ok(Deleted::Absent.into())
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        self.with(|made| made.remove(&request.service().uid));
+        Ok(answer::absent())
     }
 }
 

@@ -8,13 +8,12 @@
 use std::process::ExitCode;
 
 use outrigger_provider_sdk::{
-    Address, Context, Error, Instance, Instances, Lookup, Node, PowerState, Provider, ProviderInfo,
-    Query, Server,
+    Context, Error, Instances, Lookup, Outcome, Provider, ProviderInfo, Query, Server, v1,
 };
 
 #[derive(Clone)]
 struct Minimal {
-    machines: &'static [(&'static str, [u8; 4])],
+    machines: &'static [(&'static str, &'static str)],
 }
 
 impl Provider for Minimal {
@@ -24,29 +23,36 @@ impl Provider for Minimal {
 }
 
 impl Instances for Minimal {
-    async fn get_instance(&self, _: &Context, node: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(&self, _: &Context, node: &v1::Node, _: &Query) -> Result<Lookup, Error> {
         let name = match node.provider_id.as_str() {
             "" => node.name.as_str(),
             id => match id.strip_prefix("minimal://") {
                 Some("") => return Err(Error::malformed_provider_id(format!("{id} has no name"))),
                 Some(name) => name,
-                None => return Ok(Lookup::not_managed("the provider ID is another cloud's")),
+                None => return Ok(Outcome::not_managed("the ID is another cloud's").into()),
             },
         };
         let Some((name, ip)) = self.machines.iter().find(|machine| machine.0 == name) else {
-            return Ok(Lookup::absent());
+            return Ok(Outcome::absent(format!("there is no machine {name}")).into());
         };
-        let instance = Instance::new(format!("minimal://{name}"))
-            .with_instance_type("small")
-            .with_addresses([Address::InternalIp((*ip).into())])
-            .with_power_state(PowerState::Running);
-        Ok(Lookup::found(instance))
+        let address = v1::NodeAddress {
+            r#type: "InternalIP".to_owned(),
+            address: (*ip).to_owned(),
+        };
+        let instance = v1::Instance {
+            provider_id: format!("minimal://{name}"),
+            instance_type: "small".to_owned(),
+            addresses: vec![address],
+            power_state: v1::PowerState::Running.into(),
+            ..v1::Instance::default()
+        };
+        Ok(Outcome::Found(instance).into())
     }
 }
 
 fn main() -> ExitCode {
     let cloud = Minimal {
-        machines: &[("node-a", [10, 0, 0, 1]), ("node-b", [10, 0, 0, 2])],
+        machines: &[("node-a", "10.0.0.1"), ("node-b", "10.0.0.2")],
     };
     outrigger_provider_sdk::main(async || Ok(Server::new(cloud.clone()).instances(cloud)))
 }

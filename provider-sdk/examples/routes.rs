@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrigger_provider_sdk::{
-    Context, Error, Provider, ProviderInfo, Route, RouteChange, RouteSink, Routes, Server,
+    Context, Error, Provider, ProviderInfo, RouteSink, Routes, Server, WithEffects, v1,
 };
 
 /// Routes by cluster UID and destination.
-type Table = BTreeMap<(String, String), Route>;
+type Table = BTreeMap<(String, String), v1::Route>;
 
 /// Most routes that the table has room for.
 const LIMIT: usize = 100;
@@ -28,7 +28,7 @@ impl Cloud {
 }
 
 /// The mark of a route. Without the cluster's UID it could be another cluster's.
-fn key(ctx: &Context, route: &Route) -> Result<(String, String), Error> {
+fn key(ctx: &Context, route: &v1::Route) -> Result<(String, String), Error> {
     let uid = ctx.cluster().uid.clone();
     if uid.is_empty() {
         return Err(Error::invalid_request("the cluster's UID is not known"));
@@ -49,7 +49,11 @@ impl Routes for Cloud {
         routes.send_all(ours.map(|(_, route)| route)).await
     }
 
-    async fn create_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn create_route(
+        &self,
+        ctx: &Context,
+        route: &v1::Route,
+    ) -> Result<WithEffects<Option<v1::Route>>, Error> {
         let key = key(ctx, route)?;
         ctx.check()?;
         self.with(|table| {
@@ -58,20 +62,27 @@ impl Routes for Cloud {
                     let text = format!("the route leads to {}", existing.provider_id);
                     return Err(Error::conflicting_resource(text));
                 }
-                return Ok(RouteChange::created(existing.clone()));
+                return Ok(Some(existing.clone()).into());
             }
             if table.len() >= LIMIT {
                 return Err(Error::quota_exceeded("the route table is full"));
             }
-            let made = Route::new(route.destination_cidr.as_str())
-                .with_name(format!("route-{}", route.destination_cidr))
-                .with_provider_id(route.provider_id.as_str());
+            let made = v1::Route {
+                name: format!("route-{}", route.destination_cidr),
+                destination_cidr: route.destination_cidr.clone(),
+                provider_id: route.provider_id.clone(),
+                ..v1::Route::default()
+            };
             table.insert(key, made.clone());
-            Ok(RouteChange::created(made))
+            Ok(Some(made).into())
         })
     }
 
-    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn delete_route(
+        &self,
+        ctx: &Context,
+        route: &v1::Route,
+    ) -> Result<WithEffects<()>, Error> {
         let key = key(ctx, route)?;
         ctx.check()?;
         self.with(|table| {
@@ -83,7 +94,7 @@ impl Routes for Cloud {
                 table.remove(&key);
             }
         });
-        Ok(RouteChange::deleted())
+        Ok(().into())
     }
 }
 

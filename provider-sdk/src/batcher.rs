@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -22,10 +23,10 @@ use crate::Error;
 /// # Example
 ///
 /// ```
-/// use outrigger_provider_sdk::{Batcher, Context, Error, Route, RouteChange, RouteSink, Routes};
+/// use outrigger_provider_sdk::{Batcher, Context, Error, RouteSink, Routes, WithEffects, v1};
 ///
 /// struct Cloud {
-///     creations: Batcher<Route, Route>,
+///     creations: Batcher<v1::Route, v1::Route>,
 /// }
 ///
 /// impl Cloud {
@@ -36,21 +37,26 @@ use crate::Error;
 /// }
 ///
 /// /// One call of the cloud: its answers are in the order of the routes.
-/// async fn create_routes(routes: Vec<Route>) -> Result<Vec<Result<Route, Error>>, Error> {
-///     Ok(routes.into_iter().map(|route| Ok(route.with_name("r-1"))).collect())
+/// async fn create_routes(routes: Vec<v1::Route>) -> Result<Vec<Result<v1::Route, Error>>, Error> {
+///     let named = |route| v1::Route { name: "r-1".to_owned(), ..route };
+///     Ok(routes.into_iter().map(|route| Ok(named(route))).collect())
 /// }
 ///
 /// impl Routes for Cloud {
-///     async fn create_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+///     async fn create_route(
+///         &self,
+///         ctx: &Context,
+///         route: &v1::Route,
+///     ) -> Result<WithEffects<Option<v1::Route>>, Error> {
 ///         ctx.check()?;
-///         let made = self.creations.ask(route.clone()).await?;
-///         Ok(RouteChange::created(made))
+///         let made = self.creations.call(route.clone()).await?;
+///         Ok(Some(made).into())
 ///     }
 /// #   async fn list_routes(&self, _: &Context, _: &mut RouteSink) -> Result<(), Error> {
 /// #       Ok(())
 /// #   }
-/// #   async fn delete_route(&self, _: &Context, _: &Route) -> Result<RouteChange, Error> {
-/// #       Ok(RouteChange::deleted())
+/// #   async fn delete_route(&self, _: &Context, _: &v1::Route) -> Result<WithEffects<()>, Error> {
+/// #       Ok(().into())
 /// #   }
 /// }
 /// ```
@@ -101,9 +107,9 @@ impl<I: Send + 'static, A: Send + 'static> Batcher<I, A> {
     /// That of the item, or of its call; [`Error::internal`] if the call panics or has no answer for it.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the task is that of all who wait: each sees its end by its own answer"
+        reason = "the task ends with its last caller, who sees that it gave no answer"
     )]
-    pub async fn ask(&self, item: I) -> Result<A, Error> {
+    pub async fn call(&self, item: I) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let is_served = {
             let mut waiting = self.shared.waiting.lock();
@@ -120,13 +126,13 @@ impl<I: Send + 'static, A: Send + 'static> Batcher<I, A> {
 
 impl<I: Send + 'static, A: Send + 'static> Shared<I, A> {
     /// Makes calls as long as a caller waits.
-    #[expect(clippy::disallowed_methods, reason = "each task is awaited")]
     async fn serve(self: Arc<Self>) {
         while let Some((items, answers)) = self.take() {
-            let shared = Arc::clone(&self);
-            // A task of its own, so that a panic ends this call alone.
-            let called = tokio::spawn(async move { (shared.call)(items).await });
-            let Ok(called) = called.await else { continue };
+            let call = async { (self.call)(items).await };
+            // A panic ends this call alone.
+            let Ok(called) = AssertUnwindSafe(call).catch_unwind().await else {
+                continue;
+            };
             match called {
                 Ok(results) => {
                     for (answer, result) in answers.into_iter().zip(results) {
@@ -189,8 +195,10 @@ mod tests {
         })
     }
 
-    async fn ask_all(batcher: &Batcher<u32, Vec<u32>>, items: &[u32]) -> Vec<Option<Vec<u32>>> {
-        let asked = items.iter().map(async |item| batcher.ask(*item).await.ok());
+    async fn call_all(batcher: &Batcher<u32, Vec<u32>>, items: &[u32]) -> Vec<Option<Vec<u32>>> {
+        let asked = items
+            .iter()
+            .map(async |item| batcher.call(*item).await.ok());
         join_all(asked).await
     }
 
@@ -200,9 +208,9 @@ mod tests {
         let started = Instant::now();
         let later = async {
             sleep(A_CALL / 2).await;
-            ask_all(&batcher, &[2, 3, 4, 5]).await
+            call_all(&batcher, &[2, 3, 4, 5]).await
         };
-        let (first, later) = tokio::join!(batcher.ask(1), later);
+        let (first, later) = tokio::join!(batcher.call(1), later);
         assert_eq!(first.ok(), Some(vec![1]));
         let three = Some(vec![2, 3, 4]);
         let expected = [three.clone(), three.clone(), three, Some(vec![5])];
@@ -213,11 +221,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_error_of_a_call_is_that_of_each_caller_and_an_error_of_an_item_its_own() {
         let batcher = batcher(9);
-        assert_eq!(ask_all(&batcher, &[1, 6]).await, [Some(vec![1, 6]), None]);
-        assert_eq!(ask_all(&batcher, &[1, 7]).await, [None, None]);
+        assert_eq!(call_all(&batcher, &[1, 6]).await, [Some(vec![1, 6]), None]);
+        assert_eq!(call_all(&batcher, &[1, 7]).await, [None, None]);
         // Nor does a panic end it.
-        assert_eq!(ask_all(&batcher, &[1, 8]).await, [None, None]);
-        assert_eq!(ask_all(&batcher, &[1]).await, [Some(vec![1])]);
+        assert_eq!(call_all(&batcher, &[1, 8]).await, [None, None]);
+        assert_eq!(call_all(&batcher, &[1]).await, [Some(vec![1])]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,12 +233,12 @@ mod tests {
         let batcher = batcher(9);
         let gone = async {
             sleep(A_CALL / 4).await;
-            let gone = timeout(A_CALL / 4, batcher.ask(2));
-            let (gone, stays) = tokio::join!(gone, batcher.ask(3));
+            let gone = timeout(A_CALL / 4, batcher.call(2));
+            let (gone, stays) = tokio::join!(gone, batcher.call(3));
             gone.unwrap_err();
             stays
         };
-        let (_, stays) = tokio::join!(batcher.ask(1), gone);
+        let (_, stays) = tokio::join!(batcher.call(1), gone);
         assert_eq!(stays.ok(), Some(vec![3]));
     }
 }

@@ -11,47 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::error::cut;
-use crate::setters::setters;
-
-/// The cluster that calls are about, as its controller named it at handshake or, for the UID, in the call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cluster {
-    /// The controller's `--cluster-name`.
-    pub name: String,
-    /// UID of the namespace `kube-system`: a stable identity for tags in the cloud. Empty: not known; what
-    /// tags with it must refuse to change anything then.
-    pub uid: String,
-    /// Pod CIDRs: none, one, or one of each IP family.
-    pub pod_cidrs: Vec<String>,
-    /// Service CIDRs: none, one, or one of each IP family.
-    pub service_cidrs: Vec<String>,
-}
-
-setters! { Cluster {
-    with_pod_cidrs => pod_cidrs: Vec<String>,
-    with_service_cidrs => service_cidrs: Vec<String>,
-} }
-
-impl Cluster {
-    /// A cluster, for tests of a vendor's handlers.
-    pub fn new(name: impl Into<String>, uid: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            uid: uid.into(),
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn from_wire(info: v1::ClusterInfo) -> Self {
-        Self {
-            name: info.name,
-            uid: info.uid,
-            pod_cidrs: info.pod_cidrs,
-            service_cidrs: info.service_cidrs,
-        }
-    }
-}
 
 /// One call: its caller, its deadline, and whether the caller still waits.
 ///
@@ -80,7 +39,7 @@ pub struct Context {
 
 struct Call {
     request_id: String,
-    cluster: Arc<Cluster>,
+    cluster: Arc<v1::ClusterInfo>,
     deadline: Option<Instant>,
     traceparent: Option<String>,
     cancellation: CancellationToken,
@@ -91,7 +50,7 @@ impl Context {
     /// the holder of `cancellation` alone.
     pub fn detached(
         request_id: impl Into<String>,
-        cluster: Cluster,
+        cluster: v1::ClusterInfo,
         cancellation: CancellationToken,
     ) -> Self {
         Self::new(
@@ -105,7 +64,7 @@ impl Context {
 
     pub(crate) fn new(
         request_id: String,
-        cluster: Arc<Cluster>,
+        cluster: Arc<v1::ClusterInfo>,
         deadline: Option<Instant>,
         traceparent: Option<String>,
         cancellation: CancellationToken,
@@ -127,8 +86,9 @@ impl Context {
         &self.call.request_id
     }
 
-    /// The cluster that the call is about.
-    pub fn cluster(&self) -> &Cluster {
+    /// The cluster that the call is about, as its controller named it at handshake or, for the UID, in the call.
+    /// Without a UID, what tags with it must refuse to change anything.
+    pub fn cluster(&self) -> &v1::ClusterInfo {
         &self.call.cluster
     }
 
@@ -231,13 +191,13 @@ mod tests {
     use tokio::time::{Instant, advance};
     use tokio_util::sync::CancellationToken;
 
-    use super::{Cluster, Context};
+    use super::{Context, v1};
 
     /// No timer has cancelled it yet.
     #[tokio::test(start_paused = true)]
     async fn no_change_begins_after_the_deadline() {
         let limit = Duration::from_mins(2);
-        let (cluster, cancellation) = (Cluster::default().into(), CancellationToken::new());
+        let (cluster, cancellation) = (v1::ClusterInfo::default().into(), CancellationToken::new());
         let deadline = Some(Instant::now() + limit);
         let ctx = Context::new("r".to_owned(), cluster, deadline, None, cancellation);
         assert!(ctx.check().is_ok());

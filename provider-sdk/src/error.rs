@@ -8,7 +8,7 @@ use std::time::Duration;
 use outrigger_api::{code_of, v1};
 use tonic::Code;
 
-use crate::{BoxError, Effects};
+use crate::BoxError;
 
 pub(crate) use wire::{cut, duration};
 
@@ -17,14 +17,14 @@ pub(crate) use wire::{cut, duration};
 /// The constructor decides what the controller does next; the text is for people and ends up in
 /// events and logs, so it must contain no secrets. It names the event, the object and the remedy, and
 /// is cut to 1 KiB. That something does not exist is not an error but a
-/// [`Lookup`](crate::Lookup).
+/// [`Outcome`](crate::Outcome).
 #[derive(Debug)]
 pub struct Error {
     code: Code,
     reason: Option<ErrorReason>,
     message: String,
     retry_after: Option<Duration>,
-    effects: Option<Box<Effects>>,
+    effects: Option<Box<v1::KubernetesEffects>>,
     source: Option<BoxError>,
 }
 
@@ -184,7 +184,7 @@ impl Error {
     /// Events, annotations and conditions that the controller shall write in spite of the failure.
     /// Left out, with a warning in the log, where they would not fit into 4 KiB of details.
     #[must_use]
-    pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
+    pub fn with_effects(mut self, effects: impl Into<Option<v1::KubernetesEffects>>) -> Self {
         self.effects = effects.into().map(Box::new);
         self
     }

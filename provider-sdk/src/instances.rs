@@ -1,53 +1,55 @@
 //! Machines of the cloud: whether they exist, whether they run, and what they are.
 
-mod capability;
-mod instance;
-mod lookup;
-
 use std::collections::HashMap;
 use std::future::Future;
+use std::time::Duration;
 
 use outrigger_api::v1;
 
 use crate::each::look_up_each;
-use crate::sink::{Listed, Sink};
-use crate::{Context, Error, Node};
+use crate::sink::Sink;
+use crate::{Context, Error, Outcome, WithEffects};
 
-pub use capability::{InstancesCapability, LookupPreference};
-pub use instance::{Instance, PlannedMaintenance, PowerState};
-pub use lookup::{Certainty, Lookup, Outcome, Query, View};
+/// The answer about one Node.
+pub type Lookup = WithEffects<Outcome<v1::Instance>>;
 
 /// Results of a batch by the name of the Node that was asked about.
 pub type Lookups = HashMap<String, Result<Lookup, Error>>;
 
 /// Where [`list_instances`](Instances::list_instances) puts what it finds.
-pub type InstanceSink = Sink<Instance>;
+pub type InstanceSink = Sink<v1::ListInstancesResponse>;
 
-impl Listed for Instance {
-    type Page = v1::ListInstancesResponse;
-
-    fn into_wire(self) -> v1::Instance {
-        self.into_wire()
-    }
+/// The options of a lookup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// How much of each is wanted; more may be filled.
+    pub view: v1::InstanceView,
+    /// An answer from the provider's own caches may be this old. Zero: ask the cloud now.
+    pub max_staleness: Duration,
 }
 
 /// Looks up instances. Nothing here changes the cloud.
 ///
-/// Look up by [`Node::provider_id`], and only where that is empty by name, system UUID or labels. A
-/// Node whose provider ID has another scheme is [`Lookup::not_managed`]; one with this cloud's
+/// Look up by [`provider_id`](v1::Node::provider_id), and only where that is empty by name, system UUID or labels. A
+/// Node whose provider ID has another scheme is [`Outcome::not_managed`]; one with this cloud's
 /// scheme that is no id of it is [`Error::malformed_provider_id`].
 ///
-/// **A Node is deleted on the answer [`Lookup::absent`].** Return it only when the cloud was asked
+/// **A Node is deleted on the answer [`Outcome::absent`].** Return it only when the cloud was asked
 /// during this call, with the permission to see every instance of the cluster, and answered in full.
 /// A cloud that cannot be asked is an [`Error`]; a cache, or an eventually consistent list, is
-/// [`Lookup::not_visible_yet`].
+/// [`Outcome::not_visible_yet`].
 ///
 /// Methods may be written as `async fn`.
 pub trait Instances: Send + Sync + 'static {
     /// How instances are looked up. The same for the life of the process; asked when the server
-    /// starts and by the default [`get_instances`](Self::get_instances).
-    fn capability(&self) -> InstancesCapability {
-        InstancesCapability::default()
+    /// starts.
+    fn capability(&self) -> v1::InstancesCapability {
+        v1::InstancesCapability::default()
+    }
+
+    /// Calls of [`get_instance`](Self::get_instance) at one time in one batch; 0 is 1.
+    fn concurrency(&self) -> usize {
+        8
     }
 
     /// Looks up one instance.
@@ -59,19 +61,18 @@ pub trait Instances: Send + Sync + 'static {
     fn get_instance(
         &self,
         ctx: &Context,
-        node: &Node,
+        node: &v1::Node,
         query: &Query,
     ) -> impl Future<Output = Result<Lookup, Error>> + Send;
 
     /// Looks up many instances: for a cloud where one call answers many ids.
     ///
-    /// `nodes` has 1 to [`InstancesCapability::max_batch_size`] Nodes with distinct, non-empty
-    /// names. An `Err` of the whole is no answer about any of them. A Node that is missing from the
-    /// result is reported as failed, a result for a Node that was not asked about is dropped; both
-    /// are logged.
+    /// `nodes` has 1 to [`max_batch_size`](v1::InstancesCapability::max_batch_size) Nodes with distinct, non-empty
+    /// names. An `Err` of the whole is no answer about any of them. A result for a Node that was not asked about is
+    /// dropped.
     ///
     /// The default calls [`get_instance`](Self::get_instance) for each, at most
-    /// [`InstancesCapability::concurrency`] at a time; a panic concerns its own Node only. Once the
+    /// [`concurrency`](Self::concurrency) at a time; a panic concerns its own Node only. Once the
     /// cloud limits the rate, refuses the credentials or is away, the Nodes that were not asked
     /// about yet get that error too. Shortly before the deadline of the call the Nodes without an answer
     /// get an error, so that the others have theirs: the caller asks about them again.
@@ -82,17 +83,17 @@ pub trait Instances: Send + Sync + 'static {
     fn get_instances(
         &self,
         ctx: &Context,
-        nodes: &[Node],
+        nodes: &[v1::Node],
         query: &Query,
     ) -> impl Future<Output = Result<Lookups, Error>> + Send {
-        let concurrency = self.capability().concurrency;
+        let concurrency = self.concurrency();
         let look_up = move |node| self.get_instance(ctx, node, query);
         look_up_each(ctx, nodes, concurrency, |node| &node.name, look_up)
     }
 
     /// Hands every instance that can be a Node of this cluster to `instances`, each provider ID
     /// once. `Ok` means that the list is whole; with `Err`, or a panic, the caller discards it.
-    /// Served only with [`InstancesCapability::list`].
+    /// Served only with [`list`](v1::InstancesCapability::list).
     ///
     /// # Cancellation
     ///

@@ -28,9 +28,9 @@
 //!
 //! # Rules for every call
 //!
-//! - A lookup that answers [`Lookup::absent`] may delete a Node; see [`Instances`].
-//! - The key of a load balancer is [`Service::uid`]; see [`LoadBalancers`].
-//! - The key of a route is [`Route::destination_cidr`]; see [`Routes`].
+//! - A lookup that answers [`Outcome::absent`] may delete a Node; see [`Instances`].
+//! - The key of a load balancer is [`uid`](v1::Service::uid); see [`LoadBalancers`].
+//! - The key of a route is [`destination_cidr`](v1::Route::destination_cidr); see [`Routes`].
 //! - An error's constructor decides what the controller does next; see [`Error`].
 //! - A handler whose caller goes away is not dropped between two changes; see [`Context`].
 //! - All methods run on tokio, in a task for each call. A method that blocks its thread delays others.
@@ -48,24 +48,20 @@
 //!
 //! # Versions
 //!
-//! The types here are this crate's own: a minor revision of the contract, another protobuf or another gRPC
-//! library changes none of them. Only tokio, futures' `Stream`, clap (with `cli`) and
-//! [`CancellationToken`] of other crates are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
-//! them with `new` or `default` and `with_…`, and add an arm to a `match` for variants to come.
+//! Requests and answers are the messages of the contract, in [`v1`], as prost makes them: a minor revision may add
+//! fields, so end a literal with `..Default::default()`. tokio, futures' `Stream`, clap (with `cli`) and
+//! [`CancellationToken`] of other crates are part of the surface too.
 
-mod address;
 mod batcher;
 mod context;
 mod each;
-mod effects;
 mod error;
-mod ingress;
 mod instances;
 mod load_balancers;
 #[cfg(feature = "logging")]
 mod logging;
-mod node;
 mod node_sets;
+mod outcome;
 mod probe;
 mod provider;
 mod routes;
@@ -73,35 +69,29 @@ mod routes;
 mod runner;
 mod serve_error;
 mod server;
-mod service;
-mod setters;
 mod signals;
 mod sink;
 mod socket;
 mod volumes;
 
-pub use address::Address;
 pub use batcher::Batcher;
-pub use context::{Cluster, Context};
-pub use effects::{Condition, Effects, EffectsCapability, Event};
+pub use context::Context;
 pub use error::{Error, ErrorReason};
-pub use ingress::{Ingress, IngressPoint, IpMode, PortStatus};
 pub use instances::*;
 pub use load_balancers::*;
 #[cfg(feature = "logging")]
 pub use logging::init_logging;
-pub use node::{Node, Taint};
 pub use node_sets::Targets;
+pub use outcome::{Outcome, WithEffects};
+/// The messages of the contract, as documented in its `.proto` files.
+pub use outrigger_api::v1;
 pub use probe::{Probe, ProbeFailure, probe};
-pub use provider::{
-    CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
-};
+pub use provider::{Provider, ProviderInfo};
 pub use routes::*;
 #[cfg(feature = "cli")]
 pub use runner::{EndpointArgs, ProbeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;
-pub use service::{Service, ServicePort};
 pub use sink::Sink;
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
 /// Returned by [`Context::cancellation`], accepted by [`Context::detached`].

@@ -1,74 +1,87 @@
 //! Load balancers of Services of type `LoadBalancer`.
 
-mod answer;
-mod capability;
-mod load_balancer;
-mod plan;
+pub mod answer;
 
 use std::future::Future;
 
 use outrigger_api::v1;
 
-use crate::sink::{Listed, Sink};
-use crate::{Context, Error, Service, Targets};
+use crate::sink::Sink;
+use crate::{Context, Error, Targets};
 
-pub use answer::{Answer, Deleted, Ensured, Observed, Updated};
-pub use capability::LoadBalancersCapability;
-pub use load_balancer::{LoadBalancer, OwnedLoadBalancer, ServiceName};
-pub use plan::{ChangeAction, PlanOperation, PlannedChange};
-
-#[cfg(test)]
-mod tests;
+/// How a load balancer stands; made in [`answer`].
+pub type Answer = v1::LoadBalancerAnswer;
 
 /// Where [`list_load_balancers`](LoadBalancers::list_load_balancers) puts what it finds.
-pub type LoadBalancerSink = Sink<OwnedLoadBalancer>;
+pub type LoadBalancerSink = Sink<v1::ListLoadBalancersResponse>;
 
-impl Listed for OwnedLoadBalancer {
-    type Page = v1::ListLoadBalancersResponse;
+/// A request about the load balancer of one Service.
+pub trait OfService {
+    /// Its Service. A request that a server hands out has one with a UID.
+    fn service(&self) -> &v1::Service;
+}
 
-    fn into_wire(self) -> v1::OwnedLoadBalancer {
-        self.into_wire()
-    }
+/// What a request without a Service is about.
+static NO_SERVICE: std::sync::LazyLock<v1::Service> =
+    std::sync::LazyLock::new(v1::Service::default);
+
+macro_rules! of_service {
+    ($($request:ident)+) => {
+        $(impl OfService for v1::$request {
+            fn service(&self) -> &v1::Service {
+                self.service.as_ref().unwrap_or_else(|| &NO_SERVICE)
+            }
+        })+
+    };
+}
+
+of_service! {
+    GetLoadBalancerRequest EnsureLoadBalancerRequest UpdateLoadBalancerNodesRequest DeleteLoadBalancerRequest
+    PlanLoadBalancerRequest
 }
 
 /// Makes, changes and removes load balancers.
 ///
 /// The key is the Service's UID. **Everything that is made in the cloud must be findable from the
-/// key alone** ([`Cluster::uid`](crate::Cluster) and [`Service::uid`] as tags, or a name made of
-/// them), written in the call that creates it where the cloud allows that: an answer may be lost, and
+/// key alone** ([`uid`](v1::ClusterInfo::uid) of the cluster and [`uid`](v1::Service::uid) of the Service as tags, or
+/// a name made of them), written in the call that creates it where the cloud allows that: an answer may be lost, and
 /// this process may be killed at any time. State the wanted state and repeat it: each method may be
 /// called again for what it has done already.
 ///
-/// The server runs one changing call per Service at a time; others of the same Service wait, or get
+/// The server runs one changing call per Service at a time, and of all Services no more than
+/// [`max_in_flight`](v1::LoadBalancersCapability::max_in_flight); others of the same Service wait, or get
 /// [`Error::operation_in_progress`] after 10 s. That applies beyond the end of a call whose caller
 /// went away, since its handler runs on (see [`Context`]).
 ///
-/// A Service whose class is not served ([`LoadBalancersCapability::classes`]) never reaches
+/// A Service whose class is not served ([`classes`](v1::LoadBalancersCapability::classes)) never reaches
 /// [`ensure_load_balancer`](Self::ensure_load_balancer) or
 /// [`update_load_balancer_nodes`](Self::update_load_balancer_nodes): the server answers not managed.
 /// It does reach the other methods, since its class may have been served when it was made.
 ///
-/// Methods may be written as `async fn`.
+/// Each request has its Service in [`service`](OfService::service); its targets are those of the node set that it
+/// names. Methods may be written as `async fn`.
 pub trait LoadBalancers: Send + Sync + 'static {
     /// Which Services are served, and how. The same for the life of the process; asked when the
     /// server starts.
-    fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability::default()
+    fn capability(&self) -> v1::LoadBalancersCapability {
+        v1::LoadBalancersCapability::default()
     }
 
-    /// Reads what exists now. Changes nothing. A load balancer that is half made is
-    /// [`Observed::InProgress`]; one that an ensure with this Service and these targets would change,
-    /// [`Observed::Differs`]. Without targets they are not compared.
+    /// Compares the load balancer with the Service and, unless they are `None`, with the targets. Changes nothing.
+    /// Answers: [`ready`](answer::ready), [`differs`](answer::differs) if an ensure would change it,
+    /// [`in_progress`](answer::in_progress) if it is half made, [`not_managed`](answer::not_managed),
+    /// [`absent`](answer::absent).
     fn get_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         targets: Option<&Targets>,
-    ) -> impl Future<Output = Result<Answer<Observed>, Error>> + Send;
+    ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
     /// Makes the load balancer, or changes it, as the Service and its targets ask. An empty
-    /// set of targets is legal. A cloud that needs minutes answers [`Ensured::InProgress`] and is asked
-    /// again, rather than holding the call.
+    /// set of targets is legal. A cloud that needs minutes answers in progress and is asked
+    /// again, rather than holding the call. Answers: [`ready`](answer::ready),
+    /// [`in_progress`](answer::in_progress), [`not_managed`](answer::not_managed).
     ///
     /// # Cancellation
     ///
@@ -76,12 +89,13 @@ pub trait LoadBalancers: Send + Sync + 'static {
     fn ensure_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> impl Future<Output = Result<Answer<Ensured>, Error>> + Send;
+    ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
-    /// Sets the targets of the load balancer and changes nothing else; never makes one
-    /// ([`Updated::Absent`]).
+    /// Sets the targets of the load balancer and changes nothing else; never makes one. Answers:
+    /// [`ready`](answer::ready), [`in_progress`](answer::in_progress), [`not_managed`](answer::not_managed),
+    /// [`absent`](answer::absent).
     ///
     /// # Cancellation
     ///
@@ -89,13 +103,13 @@ pub trait LoadBalancers: Send + Sync + 'static {
     fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> impl Future<Output = Result<Answer<Updated>, Error>> + Send;
+    ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
-    /// Removes the load balancer and every part of it. The answer is
-    /// [`Deleted::Absent`] if there is none. Only the
-    /// Service's namespace, name and UID can be relied on: it may be gone from Kubernetes.
+    /// Removes the load balancer and every part of it. Only the Service's namespace, name and UID can be relied on: it
+    /// may be gone from Kubernetes. Answers: [`absent`](answer::absent) says that no part is left,
+    /// [`retained`](answer::retained), [`in_progress`](answer::in_progress), [`not_managed`](answer::not_managed).
     ///
     /// # Cancellation
     ///
@@ -103,12 +117,12 @@ pub trait LoadBalancers: Send + Sync + 'static {
     fn delete_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-    ) -> impl Future<Output = Result<Answer<Deleted>, Error>> + Send;
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
     /// Hands everything that this cluster owns in the cloud to `load_balancers`. `Ok` means that the
     /// list is whole; with `Err`, or a panic, the caller discards it. Served only with
-    /// [`LoadBalancersCapability::list`].
+    /// [`list`](v1::LoadBalancersCapability::list).
     ///
     /// # Cancellation
     ///
@@ -124,15 +138,15 @@ pub trait LoadBalancers: Send + Sync + 'static {
         )))
     }
 
-    /// Returns the changes that an operation would make; empty: none. Changes nothing. Served only with
-    /// [`LoadBalancersCapability::plan`].
+    /// Returns the changes that an ensure with these targets, or without targets a deletion, would make; empty: none.
+    /// Changes nothing. Served only with [`plan`](v1::LoadBalancersCapability::plan).
     fn plan_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-        operation: &PlanOperation,
-    ) -> impl Future<Output = Result<Vec<PlannedChange>, Error>> + Send {
-        let _ = (ctx, service, operation);
+        request: &v1::PlanLoadBalancerRequest,
+        targets: Option<&Targets>,
+    ) -> impl Future<Output = Result<Vec<v1::PlannedChange>, Error>> + Send {
+        let _ = (ctx, request, targets);
         std::future::ready(Err(Error::capability_disabled(
             "this provider does not plan load balancers",
         )))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use outrigger_api::v1;
 use parking_lot::Mutex;
 
-use crate::{Error, Node};
+use crate::Error;
 
 /// Revisions that are held: calls under way still name the one before the latest.
 const REVISIONS: usize = 2;
@@ -14,19 +14,19 @@ const REVISIONS: usize = 2;
 /// The backend nodes of a load balancer, ordered by name, each name once.
 ///
 /// A view of the server's node set: clones share the Nodes, and a view stays as it is while a newer
-/// revision arrives. Labels, annotations, [`Node::ready`], [`Node::unschedulable`] and
-/// [`Node::taints`] are some seconds older than the call at most; a change of one of them leads to no call, so that no
+/// revision arrives. Labels, annotations, readiness, `unschedulable` and
+/// taints are some seconds older than the call at most; a change of one of them leads to no call, so that no
 /// target is to be chosen by them.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    nodes: Arc<[Arc<Node>]>,
+    nodes: Arc<[Arc<v1::Node>]>,
     revision: Option<Arc<str>>,
 }
 
 impl Targets {
     /// Targets outside of any server, for tests of a vendor's handlers. The first of
     /// two Nodes with one name counts.
-    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
+    pub fn new(nodes: impl IntoIterator<Item = v1::Node>) -> Self {
         let mut nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes.dedup_by(|later, first| later.name == first.name);
@@ -44,17 +44,17 @@ impl Targets {
     }
 
     /// The Nodes, by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Node> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &v1::Node> + Clone {
         self.nodes.iter().map(AsRef::as_ref)
     }
 
     /// The Node of this name.
-    pub fn get(&self, name: &str) -> Option<&Node> {
+    pub fn get(&self, name: &str) -> Option<&v1::Node> {
         self.index(name).map(|index| self.nodes[index].as_ref())
     }
 
     fn index(&self, name: &str) -> Option<usize> {
-        let by_name = |node: &Arc<Node>| node.name.as_str().cmp(name);
+        let by_name = |node: &Arc<v1::Node>| node.name.as_str().cmp(name);
         self.nodes.binary_search_by(by_name).ok()
     }
 
@@ -75,22 +75,19 @@ pub(crate) struct NodeSet(Mutex<VecDeque<Targets>>);
 
 impl NodeSet {
     /// The Nodes that a call names or brings along.
-    pub(crate) fn resolve(&self, targets: Option<v1::NodeTargets>) -> Result<Targets, Error> {
+    pub(crate) fn resolve(&self, targets: Option<&v1::NodeTargets>) -> Result<Targets, Error> {
         use v1::node_targets::Targets as Wire;
-        match targets.and_then(|targets| targets.targets) {
-            Some(Wire::Inline(inline)) => {
-                let nodes = inline.nodes.into_iter();
-                Ok(Targets::new(nodes.map(Node::from_wire)))
-            }
+        match targets.and_then(|targets| targets.targets.as_ref()) {
+            Some(Wire::Inline(inline)) => Ok(Targets::new(inline.nodes.iter().cloned())),
             Some(Wire::Ref(v1::NodeSetRef { revision, only })) => {
-                let whole = self.held(&revision).ok_or_else(|| {
+                let whole = self.held(revision).ok_or_else(|| {
                     Error::node_set_unknown(format!(
                         "revision {revision:?} of the node set is not known here; sync it and call again"
                     ))
                 })?;
                 match only {
                     None => Ok(whole),
-                    Some(only) => selected(&whole, only.names),
+                    Some(only) => selected(&whole, only.names.clone()),
                 }
             }
             None => Err(Error::invalid_request(
@@ -107,7 +104,7 @@ impl NodeSet {
     }
 
     /// Makes these the Nodes of the latest revision, in the place of an equal one.
-    pub(crate) fn synced(&self, revision: &str, nodes: BTreeMap<String, Arc<Node>>) {
+    pub(crate) fn synced(&self, revision: &str, nodes: BTreeMap<String, Arc<v1::Node>>) {
         let mut revisions = self.0.lock();
         revisions.retain(|held| held.revision() != Some(revision));
         let older = revisions.len().saturating_sub(REVISIONS - 1);

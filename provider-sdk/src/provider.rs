@@ -1,9 +1,6 @@
 //! The provider's identity and health.
 
-use std::time::SystemTime;
-
-use crate::EffectsCapability;
-use crate::setters::setters;
+use outrigger_api::v1;
 
 /// The part that every provider has. Both methods are called often, from any thread, and must not
 /// block or call the cloud: a provider whose cloud is away answers all the same.
@@ -12,15 +9,21 @@ pub trait Provider: Send + Sync + 'static {
     fn info(&self) -> ProviderInfo;
 
     /// How the provider and its cloud are, from what it already knows. Asked every 10 s and by each
-    /// probe; answered within 100 ms even while the cloud hangs.
-    fn status(&self) -> ProviderStatus {
-        ProviderStatus::ready()
+    /// probe; answered within 100 ms even while the cloud hangs. The server fills in the boot ID.
+    ///
+    /// Everything that a restart cannot fix is degraded, bad credentials and an unreachable cloud included; broken has
+    /// the kubelet restart the container.
+    fn status(&self) -> v1::GetStatusResponse {
+        v1::GetStatusResponse {
+            readiness: v1::Readiness::Ready.into(),
+            ..v1::GetStatusResponse::default()
+        }
     }
 }
 
-/// Facts of a provider that do not change as long as its process runs.
+/// Facts of a provider that do not change as long as its process runs. The controller refuses a declaration that is
+/// not legal, and says why.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct ProviderInfo {
     /// `[a-z0-9-]{1,63}`, the same for ever: the controller refuses another one.
     pub name: String,
@@ -35,10 +38,9 @@ pub struct ProviderInfo {
     /// Prefixes of the Node annotations that the provider reads. Empty: none.
     pub node_annotation_prefixes: Vec<String>,
     /// Rate limits of the cloud; the controller stays below. At most one for each class.
-    pub rate_limits: Vec<RateLimit>,
-    /// The effects that [`Effects`](crate::Effects) may have in Kubernetes; `None` has them
-    /// ignored.
-    pub effects: Option<EffectsCapability>,
+    pub rate_limits: Vec<v1::RateLimit>,
+    /// The effects that answers may have in Kubernetes; `None` has them ignored.
+    pub effects: Option<v1::EffectsCapability>,
 }
 
 impl ProviderInfo {
@@ -51,171 +53,3 @@ impl ProviderInfo {
         }
     }
 }
-
-/// A token bucket over calls to the provider; a batch is one call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RateLimit {
-    /// The limited class.
-    pub class: CallClass,
-    /// Calls per second, above 0.
-    pub qps: f64,
-    /// Calls at once, at least 1.
-    pub burst: u32,
-}
-
-impl RateLimit {
-    /// `qps` calls per second, and `burst` at once.
-    pub fn new(class: CallClass, qps: f64, burst: u32) -> Self {
-        Self { class, qps, burst }
-    }
-}
-
-/// Calls that are limited and paused together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CallClass {
-    /// All calls that reach the cloud.
-    All,
-    /// Lookups and lists of instances.
-    Instances,
-    /// Everything about load balancers.
-    LoadBalancers,
-    /// Everything about routes.
-    Routes,
-    /// Lookups of volumes.
-    Volumes,
-}
-
-/// How the provider and its cloud are.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ProviderStatus {
-    /// The whole.
-    pub readiness: Readiness,
-    /// The parts that it is made of; the first 32 are sent.
-    pub dependencies: Vec<Dependency>,
-    /// Quotas of the cloud; the first 32 are sent.
-    pub quotas: Vec<Quota>,
-}
-
-impl ProviderStatus {
-    /// Serving, without a message.
-    pub fn ready() -> Self {
-        Self::new(Readiness::Ready)
-    }
-
-    /// `readiness`, without a message.
-    pub fn new(readiness: Readiness) -> Self {
-        Self {
-            readiness,
-            dependencies: Vec::new(),
-            quotas: Vec::new(),
-        }
-    }
-}
-
-impl Default for ProviderStatus {
-    fn default() -> Self {
-        Self::ready()
-    }
-}
-
-/// How ready something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Readiness {
-    /// Serves soon; the controller waits.
-    Starting,
-    /// Serves.
-    Ready,
-    /// Serves, but expect errors. Everything that a restart cannot fix is this, bad credentials and
-    /// an unreachable cloud included.
-    Degraded,
-    /// A restart would help: the probe fails, so that the kubelet restarts the container.
-    Broken,
-}
-
-impl Readiness {
-    /// The states that `grpc.health.v1` calls `SERVING`.
-    pub fn is_serving(self) -> bool {
-        matches!(self, Self::Ready | Self::Degraded)
-    }
-}
-
-/// One thing the provider depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Dependency {
-    /// Short and stable, for example `compute-api`; cut to 63 bytes.
-    pub name: String,
-    /// How it is.
-    pub readiness: Readiness,
-    /// Why, for people. No secrets. Cut to 1,024 bytes.
-    pub message: String,
-    /// When it last worked; `None`: never since the start.
-    pub last_success: Option<SystemTime>,
-}
-
-impl Dependency {
-    /// A dependency, without a message.
-    pub fn new(name: impl Into<String>, readiness: Readiness) -> Self {
-        Self {
-            name: name.into(),
-            readiness,
-            message: String::new(),
-            last_success: None,
-        }
-    }
-}
-
-/// One budget that the cloud grants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Quota {
-    /// Short and stable: it becomes a metric label. Cut to 63 bytes.
-    pub name: String,
-    /// Calls or objects granted.
-    pub limit: u64,
-    /// The remaining part of it.
-    pub remaining: u64,
-    /// When it is full again; `None` for a budget that does not refill.
-    pub resets_at: Option<SystemTime>,
-}
-
-impl Quota {
-    /// `remaining` of `limit` calls or objects, without a time at which it is full again.
-    pub fn new(name: impl Into<String>, limit: u64, remaining: u64) -> Self {
-        Self {
-            name: name.into(),
-            limit,
-            remaining,
-            resets_at: None,
-        }
-    }
-}
-
-setters! { ProviderInfo {
-    with_service_annotation_prefixes => service_annotation_prefixes: Vec<String>,
-    with_node_annotation_prefixes => node_annotation_prefixes: Vec<String>,
-    with_rate_limits => rate_limits: Vec<RateLimit>,
-    with_effects => effects: Option<EffectsCapability>,
-} }
-
-setters! { plain ProviderInfo {
-    with_no_cluster_id => without_cluster_id: bool,
-} }
-
-setters! { ProviderStatus {
-    with_dependencies => dependencies: Vec<Dependency>,
-    with_quotas => quotas: Vec<Quota>,
-} }
-
-setters! { Dependency {
-    with_message => message: String,
-    with_last_success => last_success: Option<SystemTime>,
-} }
-
-setters! { Quota {
-    with_resets_at => resets_at: Option<SystemTime>,
-} }

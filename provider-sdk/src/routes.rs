@@ -1,32 +1,18 @@
 //! Routes from Pod CIDRs to Nodes.
 
-mod capability;
-mod route;
+mod cidr;
 
 use std::future::Future;
 
 use outrigger_api::v1;
 
-use crate::sink::{Listed, Sink};
-use crate::{Context, Error};
+use crate::sink::Sink;
+use crate::{Context, Error, WithEffects};
 
-pub use capability::RoutesCapability;
-pub(crate) use route::network;
-pub use route::{Route, RouteChange};
-
-#[cfg(test)]
-mod tests;
+pub(crate) use cidr::network;
 
 /// Where [`list_routes`](Routes::list_routes) puts what it finds.
-pub type RouteSink = Sink<Route>;
-
-impl Listed for Route {
-    type Page = v1::ListRoutesResponse;
-
-    fn into_wire(self) -> v1::Route {
-        self.into_wire()
-    }
-}
+pub type RouteSink = Sink<v1::ListRoutesResponse>;
 
 /// Lists, makes and removes routes.
 ///
@@ -43,12 +29,14 @@ impl Listed for Route {
 /// Methods may be written as `async fn`.
 pub trait Routes: Send + Sync + 'static {
     /// How routes are written. The same for the life of the process; asked when the server starts.
-    fn capability(&self) -> RoutesCapability {
-        RoutesCapability::default()
+    ///
+    /// The server keeps to `max_in_flight` too, beyond the end of a call whose caller went away.
+    fn capability(&self) -> v1::RoutesCapability {
+        v1::RoutesCapability::default()
     }
 
     /// Hands every route of this cluster to `routes`, those that lead nowhere too
-    /// ([`Route::blackhole`]). `Ok` means that the list is whole; with `Err`, or a panic, the caller
+    /// ([`blackhole`](v1::Route::blackhole)). `Ok` means that the list is whole; with `Err`, or a panic, the caller
     /// discards it.
     ///
     /// # Cancellation
@@ -60,7 +48,8 @@ pub trait Routes: Send + Sync + 'static {
         routes: &mut RouteSink,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Makes one route. A route that exists as requested is a success. A route to another target is
+    /// Makes one route, and answers it as a list shows it; `None`: the controller keeps it as it asked for it, and
+    /// deletes it without a name. A route that exists as requested is a success. A route to another target is
     /// [`Error::conflicting_resource`] and stays; a table that is full, [`Error::quota_exceeded`].
     ///
     /// # Cancellation
@@ -69,12 +58,12 @@ pub trait Routes: Send + Sync + 'static {
     fn create_route(
         &self,
         ctx: &Context,
-        route: &Route,
-    ) -> impl Future<Output = Result<RouteChange, Error>> + Send;
+        route: &v1::Route,
+    ) -> impl Future<Output = Result<WithEffects<Option<v1::Route>>, Error>> + Send;
 
     /// Removes one route. A route that is gone is a success. `route` is as it was listed, or as its
     /// creation answered it; where that returned no route, as it was asked for, without a
-    /// [`name`](Route::name).
+    /// [`name`](v1::Route::name).
     ///
     /// # Cancellation
     ///
@@ -82,6 +71,6 @@ pub trait Routes: Send + Sync + 'static {
     fn delete_route(
         &self,
         ctx: &Context,
-        route: &Route,
-    ) -> impl Future<Output = Result<RouteChange, Error>> + Send;
+        route: &v1::Route,
+    ) -> impl Future<Output = Result<WithEffects<()>, Error>> + Send;
 }

@@ -6,9 +6,6 @@ use crate::{BoxError, SocketError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The provider's declarations break the contract.
-    #[error("this provider cannot be served: {0}")]
-    Provider(String),
     /// The socket could not be made.
     #[error(transparent)]
     Socket(#[from] SocketError),

@@ -96,13 +96,14 @@ impl Server {
     /// Serves instances. Registered twice, the last one counts.
     pub fn instances(mut self, instances: impl Instances) -> Self {
         let capability = instances.capability();
-        self.capabilities.instances = Some(capability.to_wire());
+        let lists = capability.list;
+        self.capabilities.instances = Some(capability);
         let instances = Arc::new(instances);
         register!(self, InstancesServiceServer, |core| {
             instances::InstancesRpc {
                 core,
                 instances,
-                capability,
+                lists,
             }
         })
     }
@@ -111,7 +112,7 @@ impl Server {
     /// those that it names. Registered twice, the last one counts.
     pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
         let capability = load_balancers.capability();
-        self.capabilities.load_balancers = Some(capability.to_wire());
+        self.capabilities.load_balancers = Some(capability.clone());
         self.capabilities.node_sets = Some(v1::NodeSetsCapability {});
         let server = register!(self, LoadBalancersServiceServer, |core| {
             load_balancers::LoadBalancersRpc::new(core, load_balancers, capability)
@@ -133,7 +134,7 @@ impl Server {
     /// Serves routes. Registered twice, the last one counts.
     pub fn routes(mut self, routes: impl crate::Routes) -> Self {
         let capability = routes.capability();
-        self.capabilities.routes = Some(capability.to_wire());
+        self.capabilities.routes = Some(capability);
         register!(self, RoutesServiceServer, |core| {
             routes::RoutesRpc::new(core, routes, capability.max_in_flight)
         })
@@ -141,7 +142,7 @@ impl Server {
 
     /// Serves volumes. Registered twice, the last one counts.
     pub fn volumes(mut self, volumes: impl crate::Volumes) -> Self {
-        self.capabilities.volumes = Some(volumes.capability().to_wire());
+        self.capabilities.volumes = Some(volumes.capability());
         let volumes = Arc::new(volumes);
         register!(self, VolumesServiceServer, |core| {
             volumes::VolumesRpc { core, volumes }
@@ -186,8 +187,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Before the first call: the provider's own description breaks the contract, the socket cannot be
-    /// made, signals cannot be caught. Later: the transport failed, or the second signal.
+    /// Before the first call: the socket cannot be made, signals cannot be caught. Later: the transport failed, or the second signal.
     ///
     /// # Cancellation
     ///
@@ -223,7 +223,7 @@ impl Server {
         endpoint: &Endpoint,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let (core, router) = self.build()?;
+        let (core, router) = self.build();
         let listener = Listener::bind(endpoint).await?;
         tracing::info!(
             %endpoint,
@@ -243,7 +243,7 @@ impl Server {
         listener: Listener,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let (core, router) = self.build()?;
+        let (core, router) = self.build();
         drain::serve_on(&core, router, listener, shutdown).await
     }
 
@@ -266,7 +266,7 @@ impl Server {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         E: Into<BoxError>,
     {
-        let (core, router) = self.build()?;
+        let (core, router) = self.build();
         let incoming = incoming.map(|io| io.map(Unnamed));
         drain::serve(&core, router, incoming, shutdown, None).await
     }
@@ -286,16 +286,16 @@ impl Server {
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
         E: Into<BoxError>,
     {
-        let (core, router) = self.build()?;
+        let (core, router) = self.build();
         drain::serve(&core, router, incoming, shutdown, None).await
     }
 
-    fn build(self) -> Result<(Arc<Core>, Router), ServeError> {
+    fn build(self) -> (Arc<Core>, Router) {
         let core = Arc::new(Core::new(
             self.provider,
             self.capabilities,
             self.max_message_bytes,
-        )?);
+        ));
         let mut served: Vec<_> = self.services.keys().copied().collect();
         served.push(provider_service_server::SERVICE_NAME);
 
@@ -315,7 +315,7 @@ impl Server {
             .wrappers
             .into_iter()
             .fold(routes, |routes, wrap| wrap(routes));
-        Ok((core, tonic::transport::Server::builder().add_routes(routes)))
+        (core, tonic::transport::Server::builder().add_routes(routes))
     }
 }
 

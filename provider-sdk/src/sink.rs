@@ -22,41 +22,24 @@ const TARGET_AGE: Duration = Duration::from_secs(10);
 /// Bytes that a repeated field adds to each element: its tag and its length.
 const ELEMENT_OVERHEAD: usize = 6;
 
-/// An entry of a list as a vendor makes it.
-pub(crate) trait Listed {
-    /// A message of such a list.
-    type Page: ListPage<Item: fmt::Debug>;
-
-    /// The wire form.
-    fn into_wire(self) -> <Self::Page as ListPage>::Item;
-}
-
 /// Where a list goes, entry by entry.
 ///
 /// Entries are gathered into messages of about 1 MiB; a caller that reads slowly makes
 /// [`send`](Self::send) wait, so that memory stays bounded.
-#[expect(
-    private_bounds,
-    reason = "only this crate knows what an entry is sent as"
-)]
-pub struct Sink<T: Listed> {
+pub struct Sink<P: ListPage> {
     ctx: Context,
-    messages: mpsc::Sender<Result<T::Page, Status>>,
-    gathered: Vec<<T::Page as ListPage>::Item>,
+    messages: mpsc::Sender<Result<P, Status>>,
+    gathered: Vec<P::Item>,
     bytes: usize,
     first_at: Instant,
     max_bytes: usize,
 }
 
-#[expect(
-    private_bounds,
-    reason = "only this crate knows what an entry is sent as"
-)]
-impl<T: Listed> Sink<T> {
+impl<P: ListPage<Item: fmt::Debug>> Sink<P> {
     /// For messages of at most `max_bytes`.
     pub(crate) fn new(
         ctx: Context,
-        messages: mpsc::Sender<Result<T::Page, Status>>,
+        messages: mpsc::Sender<Result<P, Status>>,
         max_bytes: usize,
     ) -> Self {
         Self {
@@ -75,8 +58,7 @@ impl<T: Listed> Sink<T> {
     /// # Cancellation
     ///
     /// Safe to drop only together with the whole list: an entry may be lost.
-    pub async fn send(&mut self, entry: T) -> Result<(), Error> {
-        let entry = entry.into_wire();
+    pub async fn send(&mut self, entry: P::Item) -> Result<(), Error> {
         let bytes = entry.encoded_len() + ELEMENT_OVERHEAD;
         if bytes > self.max_bytes {
             return Err(Error::internal(format!(
@@ -102,7 +84,7 @@ impl<T: Listed> Sink<T> {
     /// Hands over a page of entries, in order; as [`send`](Self::send).
     pub async fn send_all(
         &mut self,
-        entries: impl IntoIterator<Item = T, IntoIter: Send> + Send,
+        entries: impl IntoIterator<Item = P::Item, IntoIter: Send> + Send,
     ) -> Result<(), Error> {
         for entry in entries {
             self.send(entry).await?;
@@ -117,13 +99,13 @@ impl<T: Listed> Sink<T> {
 
     async fn flush(&mut self, complete: bool) -> Result<(), Error> {
         self.bytes = 0;
-        let page = T::Page::page(mem::take(&mut self.gathered), complete);
+        let page = P::page(mem::take(&mut self.gathered), complete);
         let sent = self.ctx.unless_cancelled(self.messages.send(Ok(page)));
         sent.await?.map_err(|_| Error::cancelled())
     }
 }
 
-impl<T: Listed> fmt::Debug for Sink<T> {
+impl<P: ListPage> fmt::Debug for Sink<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gathered = self.gathered.len();
         f.debug_struct("Sink")

@@ -1,16 +1,10 @@
 //! Volumes of the cloud: where they can be used.
 
-mod capability;
-mod lookup;
-mod volume;
-
 use std::future::Future;
 
-use crate::{Context, Error};
+use outrigger_api::v1;
 
-pub use capability::VolumesCapability;
-pub use lookup::{NodeRequirement, NodeTerm, VolumeLookup, VolumeTopology};
-pub use volume::{Volume, VolumeSource, VolumeSourceKind};
+use crate::{Context, Error, Outcome};
 
 /// Looks up volumes: labels and node affinity of those that no provisioner made. Nothing here
 /// changes the cloud.
@@ -18,7 +12,7 @@ pub use volume::{Volume, VolumeSource, VolumeSourceKind};
 /// Methods may be written as `async fn`.
 pub trait Volumes: Send + Sync + 'static {
     /// Which volumes are looked up. The same for the life of the process; asked when the server starts.
-    fn capability(&self) -> VolumesCapability;
+    fn capability(&self) -> v1::VolumesCapability;
 
     /// Looks up one volume. A handle that no volume of this cloud could have is
     /// [`Error::malformed_volume_handle`].
@@ -29,6 +23,6 @@ pub trait Volumes: Send + Sync + 'static {
     fn get_volume(
         &self,
         ctx: &Context,
-        volume: &Volume,
-    ) -> impl Future<Output = Result<VolumeLookup, Error>> + Send;
+        volume: &v1::Volume,
+    ) -> impl Future<Output = Result<Outcome<v1::VolumeTopology>, Error>> + Send;
 }

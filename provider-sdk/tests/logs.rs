@@ -8,7 +8,7 @@ use outrigger_api::v1::instances_service_client::InstancesServiceClient;
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
 use outrigger_api::v1::{self, BatchGetInstancesRequest, CallContext, HandshakeRequest};
 use outrigger_provider_sdk::{
-    Context, Error, Instances, Lookup, Lookups, Node, Provider, ProviderInfo, Query, Server,
+    Context, Error, Instances, Lookup, Lookups, Provider, ProviderInfo, Query, Server,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -39,11 +39,16 @@ impl Provider for Panics {
 }
 
 impl Instances for Panics {
-    async fn get_instance(&self, _: &Context, _: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(&self, _: &Context, _: &v1::Node, _: &Query) -> Result<Lookup, Error> {
         unreachable!("the batch is asked")
     }
 
-    async fn get_instances(&self, _: &Context, _: &[Node], _: &Query) -> Result<Lookups, Error> {
+    async fn get_instances(
+        &self,
+        _: &Context,
+        _: &[v1::Node],
+        _: &Query,
+    ) -> Result<Lookups, Error> {
         unreachable!("out of cheese")
     }
 }

@@ -11,7 +11,7 @@ use outrigger_api::v1::{
     self, BatchGetInstancesRequest, CallContext, GetStatusRequest, HandshakeRequest,
 };
 use outrigger_provider_sdk::{
-    Context, Endpoint, Error, Instances, Lookup, Lookups, Node, Provider, ProviderInfo, Query,
+    Context, Endpoint, Error, Instances, Lookup, Lookups, Provider, ProviderInfo, Query,
     ServeError, Server,
 };
 use rustix::process::{Signal, getpid, kill_process};
@@ -32,11 +32,16 @@ impl Provider for Hangs {
 }
 
 impl Instances for Hangs {
-    async fn get_instance(&self, _: &Context, _: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(&self, _: &Context, _: &v1::Node, _: &Query) -> Result<Lookup, Error> {
         unreachable!("the batch is asked")
     }
 
-    async fn get_instances(&self, _: &Context, _: &[Node], _: &Query) -> Result<Lookups, Error> {
+    async fn get_instances(
+        &self,
+        _: &Context,
+        _: &[v1::Node],
+        _: &Query,
+    ) -> Result<Lookups, Error> {
         self.0.send(()).unwrap();
         std::future::pending().await
     }

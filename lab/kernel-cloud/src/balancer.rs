@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use outrigger_provider_sdk::{Context, Error, Service, Targets};
+use outrigger_provider_sdk::{Context, Error, Targets, v1::Service};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{MissedTickBehavior, interval};
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use outrigger_provider_sdk::{Address, Context, Error, IngressPoint, Service, Targets};
+use outrigger_provider_sdk::v1::{NodeAddress, Service};
+use outrigger_provider_sdk::{Context, Error, Targets};
 
 /// The annotation that names the wanted addresses, separated by commas.
 pub const ADDRESSES: &str = "linux.outrigger.dev/addresses";
@@ -144,6 +145,20 @@ fn comment(text: &str) -> String {
     text.chars().filter(is_plain).take(127).collect()
 }
 
+/// An address of a Node in its cluster.
+pub fn internal(ip: IpAddr) -> NodeAddress {
+    NodeAddress {
+        r#type: "InternalIP".to_owned(),
+        address: ip.to_string(),
+    }
+}
+
+/// The address, if it is an `InternalIP`.
+pub fn internal_ip(address: &NodeAddress) -> Option<IpAddr> {
+    let internal = Some(address).filter(|address| address.r#type == "InternalIP");
+    internal?.address.parse().ok()
+}
+
 /// Targets of these families, by address. Targets that are in `before` keep their health, others are not healthy yet.
 pub fn targets(
     targets: &Targets,
@@ -153,11 +168,8 @@ pub fn targets(
     let mut by_address = BTreeMap::new();
     for node in targets.iter() {
         for family in families {
-            let mut addresses = node.addresses.iter().filter_map(|address| match address {
-                Address::InternalIp(ip) if Family::of(*ip) == *family => Some(*ip),
-                _ => None,
-            });
-            let Some(address) = addresses.next() else {
+            let mut addresses = node.addresses.iter().filter_map(internal_ip);
+            let Some(address) = addresses.find(|ip| Family::of(*ip) == *family) else {
                 continue;
             };
             let healthy = before.get(&address).is_some_and(|target| target.healthy);
@@ -212,11 +224,9 @@ impl LoadBalancer {
         } else {
             cluster_health_port
         };
-        let timeout = service
-            .session_affinity_timeout
-            .map(|timeout| timeout.as_secs());
+        let timeout = service.session_affinity_timeout;
         let timeout = timeout
-            .and_then(|seconds| u32::try_from(seconds).ok())
+            .and_then(|timeout| u32::try_from(timeout.seconds).ok())
             .unwrap_or(AFFINITY);
         Ok(Self {
             name: comment(&format!("{}/{}", service.namespace, service.name)),
@@ -323,13 +333,9 @@ pub fn named_addresses(service: &Service) -> Result<Vec<IpAddr>, Error> {
 
 /// The addresses in the status of a Service.
 pub fn status_addresses(service: &Service) -> impl Iterator<Item = IpAddr> {
-    service
-        .ingress
-        .iter()
-        .filter_map(|ingress| match ingress.point {
-            IngressPoint::Ip { ip, .. } => Some(ip),
-            _ => None,
-        })
+    let status = service.status.iter();
+    let ingress = status.flat_map(|status| &status.ingress);
+    ingress.filter_map(|ingress| ingress.ip.parse().ok())
 }
 
 #[cfg(test)]

@@ -6,9 +6,7 @@ mod routes;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outrigger_provider_sdk::{
-    Context, Dependency, Error, Provider, ProviderInfo, ProviderStatus, Readiness, Server,
-};
+use outrigger_provider_sdk::{Context, Error, Provider, ProviderInfo, Server, v1};
 
 use crate::balancer::{Balancer, Options};
 use crate::cloud::Cloud;
@@ -77,25 +75,32 @@ impl LinuxProvider {
 
 impl Provider for LinuxProvider {
     fn info(&self) -> ProviderInfo {
-        ProviderInfo::new("linux", env!("CARGO_PKG_VERSION"))
-            .with_service_annotation_prefixes([PREFIX.to_owned()])
+        ProviderInfo {
+            service_annotation_prefixes: vec![PREFIX.to_owned()],
+            ..ProviderInfo::new("linux", env!("CARGO_PKG_VERSION"))
+        }
     }
 
-    fn status(&self) -> ProviderStatus {
+    fn status(&self) -> v1::GetStatusResponse {
         let problem = self
             .inner
             .problem
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match &*problem {
-            None => ProviderStatus::ready(),
-            Some(text) => {
-                ProviderStatus::new(Readiness::Degraded).with_dependencies([Dependency::new(
-                    "kernel",
-                    Readiness::Degraded,
-                )
-                .with_message(text.as_str())])
-            }
+        let degraded = v1::Readiness::Degraded.into();
+        let kernel = problem.as_ref().map(|text| v1::DependencyStatus {
+            name: "kernel".to_owned(),
+            readiness: degraded,
+            message: text.clone(),
+            last_success: None,
+        });
+        v1::GetStatusResponse {
+            readiness: match kernel {
+                None => v1::Readiness::Ready.into(),
+                Some(_) => degraded,
+            },
+            dependencies: kernel.into_iter().collect(),
+            ..v1::GetStatusResponse::default()
         }
     }
 }

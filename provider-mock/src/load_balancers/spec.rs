@@ -4,11 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_provider_sdk::{Address, Error, IngressPoint, Service, Targets};
+use outrigger_provider_sdk::v1::Service;
+use outrigger_provider_sdk::{Error, Targets};
 
 use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
 use crate::choice;
 use crate::duration;
+use crate::provider::internal_ip;
 
 /// Prefix of the Service annotations that the mock reads.
 pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
@@ -89,11 +91,9 @@ impl LoadBalancerSpec {
 
     /// Adopts the addresses that Kubernetes has, for a cloud that is new.
     pub(crate) fn remember(&mut self, service: &Service) {
-        let ips = service.ingress.iter().filter_map(|one| match &one.point {
-            IngressPoint::Ip { ip, .. } => Some(*ip),
-            _ => None,
-        });
-        self.kept = ips.collect();
+        let status = service.status.iter();
+        let ingress = status.flat_map(|status| &status.ingress);
+        self.kept = ingress.filter_map(|one| one.ip.parse().ok()).collect();
     }
 
     /// The differences from the desired state, one line each; targets aside.
@@ -231,10 +231,7 @@ pub(crate) fn targets(nodes: &Targets) -> Arc<[Target]> {
         .iter()
         .map(|node| Target {
             node: node.name.as_str().into(),
-            address: node.addresses.iter().find_map(|address| match address {
-                Address::InternalIp(ip) => Some(*ip),
-                _ => None,
-            }),
+            address: node.addresses.iter().find_map(internal_ip),
         })
         .collect()
 }

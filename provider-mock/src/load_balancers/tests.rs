@@ -1,16 +1,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use outrigger_provider_sdk::{Service, ServicePort};
+use outrigger_provider_sdk::v1::{Service, ServicePort};
 use proptest::prelude::*;
 
 use super::*;
 
 fn wanted(uid: u8, mode: AddressMode, families: &[&str]) -> LoadBalancerSpec {
     let families = families.iter().map(|family| (*family).to_owned());
-    let service = Service::new("default", uid.to_string(), uid.to_string())
-        .with_ip_families(families.collect::<Vec<_>>())
-        .with_ports([ServicePort::new("TCP", 80, 0)]);
+    let service = Service {
+        uid: uid.to_string(),
+        ip_families: families.collect(),
+        ports: vec![ServicePort {
+            protocol: "TCP".to_owned(),
+            port: 80,
+            ..ServicePort::default()
+        }],
+        ..Service::default()
+    };
     let rules = LoadBalancerRules {
         address_mode: mode,
         ..rules()

@@ -1,12 +1,12 @@
 //! Instances as the contract asks for them.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
 use futures::stream::{self, StreamExt as _};
-use outrigger_provider_sdk as sdk;
-use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
+use outrigger_provider_sdk::{
+    Context, Error, InstanceSink, Instances, Lookup, Lookups, Outcome, Query, WithEffects, v1,
+};
 
 use super::{MockProvider, PROVIDED_NODE_IP, effects};
 use crate::choice;
@@ -16,25 +16,29 @@ use crate::instances::{
 };
 
 impl Instances for MockProvider {
-    fn capability(&self) -> sdk::InstancesCapability {
+    fn capability(&self) -> v1::InstancesCapability {
         let (options, config) = (self.options(), self.cloud().config());
-        sdk::InstancesCapability::default()
-            .with_max_batch_size(options.max_batch_size)
-            .with_list(true)
-            .with_lookup_preference(match config.preference {
-                Preference::Each => sdk::LookupPreference::Each,
-                Preference::Batch => sdk::LookupPreference::Batch,
-                Preference::List => sdk::LookupPreference::ListAll,
-            })
-            .with_visibility_delay(config.visibility_delay)
-            .with_managed_label_keys(options.managed_label_keys.as_slice())
-            .with_allocates_pod_cidrs(!config.pod_cidrs.is_empty())
+        let delay = config.visibility_delay;
+        let preference = match config.preference {
+            Preference::Each => v1::LookupPreference::Each,
+            Preference::Batch => v1::LookupPreference::Batch,
+            Preference::List => v1::LookupPreference::ListAll,
+        };
+        v1::InstancesCapability {
+            max_batch_size: options.max_batch_size,
+            list: true,
+            lookup_preference: preference.into(),
+            visibility_delay: delay.and_then(|delay| delay.try_into().ok()),
+            managed_label_keys: options.managed_label_keys.clone(),
+            allocates_pod_cidrs: !config.pod_cidrs.is_empty(),
+            ..v1::InstancesCapability::default()
+        }
     }
 
     async fn get_instance(
         &self,
         ctx: &Context,
-        node: &Node,
+        node: &v1::Node,
         query: &Query,
     ) -> Result<Lookup, Error> {
         let mut lookups = self
@@ -48,7 +52,7 @@ impl Instances for MockProvider {
     async fn get_instances(
         &self,
         ctx: &Context,
-        nodes: &[Node],
+        nodes: &[v1::Node],
         query: &Query,
     ) -> Result<Lookups, Error> {
         let cloud = self.cloud();
@@ -97,7 +101,7 @@ impl Instances for MockProvider {
         &self,
         ctx: &Context,
         _query: &Query,
-        instances: &mut sdk::InstanceSink,
+        instances: &mut InstanceSink,
     ) -> Result<(), Error> {
         let cloud = self.cloud();
         let mut after = None;
@@ -129,72 +133,72 @@ async fn look_up(
         let results = results.iter();
         let lookup = |results| {
             let effects = has_effects.then(|| effects::of_lookup(results));
-            Ok(lookup(cloud, results, query).with_effects(effects))
+            Ok(WithEffects::from(lookup(cloud, results, query)).with_effects(effects))
         };
         results.map(lookup).collect()
     });
     (names, answered)
 }
 
-fn lookup(cloud: &Cloud, result: &LookupResult, query: &Query) -> Lookup {
+fn lookup(cloud: &Cloud, result: &LookupResult, query: &Query) -> Outcome<v1::Instance> {
     match result {
-        LookupResult::Instance(instance) => Lookup::found(answer(cloud, instance)),
+        LookupResult::Instance(instance) => Outcome::Found(answer(cloud, instance)),
         // A caller that allows an old answer does not ask in order to delete.
-        LookupResult::Absent if query.max_staleness.is_zero() => Lookup::absent(),
-        LookupResult::Absent | LookupResult::NotVisibleYet => Lookup::not_visible_yet(),
+        LookupResult::Absent if query.max_staleness.is_zero() => {
+            Outcome::absent("the cloud has no such instance")
+        }
+        LookupResult::Absent | LookupResult::NotVisibleYet => {
+            Outcome::not_visible_yet("it may be too young to be seen")
+        }
     }
 }
 
-fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
+fn answer(cloud: &Cloud, instance: &Instance) -> v1::Instance {
     let labels = instance.labels.iter();
     let labels = labels.map(|(key, value)| (key.to_string(), value.to_string()));
-    let pod_cidrs = instance.pod_cidrs.iter().map(ToString::to_string);
-    sdk::Instance::new(cloud.provider_id(&instance.id))
-        .with_node_name(instance.name.to_string())
-        .with_instance_type(instance.instance_type.to_string())
-        .with_addresses(instance.addresses.iter().map(to_sdk).collect::<Vec<_>>())
-        .with_zone(instance.zone.to_string())
-        .with_region(instance.region.to_string())
-        .with_additional_labels(labels.collect::<BTreeMap<_, _>>())
-        .with_pod_cidrs(pod_cidrs.collect::<Vec<_>>())
-        .with_planned_maintenance(instance.maintenance.as_ref().map(|maintenance| {
-            let starts_at = maintenance.starts_at.map(SystemTime::from);
-            sdk::PlannedMaintenance::new(starts_at, maintenance.reason.as_str())
-        }))
-        .with_power_state(match instance.power {
-            Power::Pending => sdk::PowerState::Pending,
-            Power::Running => sdk::PowerState::Running,
-            Power::Shutdown => sdk::PowerState::Shutdown,
-            Power::Terminating => sdk::PowerState::Terminating,
-        })
+    let power = match instance.power {
+        Power::Pending => v1::PowerState::Pending,
+        Power::Running => v1::PowerState::Running,
+        Power::Shutdown => v1::PowerState::Shutdown,
+        Power::Terminating => v1::PowerState::Terminating,
+    };
+    let maintenance = instance.maintenance.as_ref();
+    v1::Instance {
+        provider_id: cloud.provider_id(&instance.id),
+        node_name: instance.name.to_string(),
+        instance_type: instance.instance_type.to_string(),
+        addresses: instance.addresses.iter().map(to_wire).collect(),
+        zone: instance.zone.to_string(),
+        region: instance.region.to_string(),
+        additional_labels: labels.collect(),
+        power_state: power.into(),
+        pod_cidrs: instance.pod_cidrs.iter().map(ToString::to_string).collect(),
+        planned_maintenance: maintenance.map(|maintenance| v1::PlannedMaintenance {
+            starts_at: maintenance
+                .starts_at
+                .map(|time| SystemTime::from(time).into()),
+            reason: maintenance.reason.clone(),
+        }),
+    }
 }
 
-pub(super) fn to_sdk(address: &Address) -> sdk::Address {
-    let text = || address.as_str().to_owned();
-    let ip = address.as_str().parse::<IpAddr>();
-    match (address.kind(), ip) {
-        (AddressType::InternalIp, Ok(ip)) => sdk::Address::InternalIp(ip),
-        (AddressType::ExternalIp, Ok(ip)) => sdk::Address::ExternalIp(ip),
-        (AddressType::Hostname, _) => sdk::Address::Hostname(text()),
-        (AddressType::InternalDns, _) => sdk::Address::InternalDns(text()),
-        (AddressType::ExternalDns, _) => sdk::Address::ExternalDns(text()),
-        (kind, Err(_)) => sdk::Address::Other {
-            kind: choice::name(&kind),
-            address: text(),
-        },
+pub(super) fn to_wire(address: &Address) -> v1::NodeAddress {
+    v1::NodeAddress {
+        r#type: choice::name(&address.kind()),
+        address: address.as_str().to_owned(),
     }
 }
 
 /// An address of a type that the mock knows, if it is one of its type.
-pub(super) fn from_sdk(address: &sdk::Address) -> Option<Address> {
-    match address {
-        sdk::Address::InternalIp(ip) => Some(Address::internal(*ip)),
-        sdk::Address::ExternalIp(ip) => Address::new(AddressType::ExternalIp, &ip.to_string()).ok(),
-        sdk::Address::Hostname(name) => Address::new(AddressType::Hostname, name).ok(),
-        sdk::Address::InternalDns(name) => Address::new(AddressType::InternalDns, name).ok(),
-        sdk::Address::ExternalDns(name) => Address::new(AddressType::ExternalDns, name).ok(),
-        _ => None,
-    }
+pub(super) fn from_wire(address: &v1::NodeAddress) -> Option<Address> {
+    let kind: AddressType = choice::named("address type", &address.r#type).ok()?;
+    Address::new(kind, &address.address).ok()
+}
+
+/// The address, if it is an `InternalIP`.
+pub(crate) fn internal_ip(address: &v1::NodeAddress) -> Option<IpAddr> {
+    let internal = Some(address).filter(|address| address.r#type == "InternalIP");
+    internal?.address.parse().ok()
 }
 
 /// The effort for a node.
@@ -205,13 +209,13 @@ enum Need {
     Nothing(Result<Lookup, Error>),
 }
 
-fn need_of(cloud: &Cloud, node: &Node) -> Need {
+fn need_of(cloud: &Cloud, node: &v1::Node) -> Need {
     let scheme = cloud.config().provider_name.as_str();
     if node.provider_id.is_empty() {
         return match node.name.parse() {
             Ok(name) => Need::Cloud(Key::Name(name)),
             // No instance can have a name that no Node can have.
-            Err(_) => Need::Nothing(Ok(Lookup::absent())),
+            Err(_) => Need::Nothing(Ok(Outcome::absent("no instance can have that name").into())),
         };
     }
     let id = node
@@ -220,7 +224,7 @@ fn need_of(cloud: &Cloud, node: &Node) -> Need {
         .and_then(|rest| rest.strip_prefix("://"));
     let Some(id) = id else {
         let reason = format!("the provider ID {:?} is not of {scheme}", node.provider_id);
-        return Need::Nothing(Ok(Lookup::not_managed(reason)));
+        return Need::Nothing(Ok(Outcome::not_managed(reason).into()));
     };
     match id.parse::<InstanceId>() {
         Ok(id) => Need::Cloud(Key::Id(id, node.name.parse::<NodeName>().ok())),
@@ -232,17 +236,14 @@ fn need_of(cloud: &Cloud, node: &Node) -> Need {
 }
 
 /// The addresses of the kubelet's `--node-ip`: its annotation, and the addresses it reported.
-fn provided_ips(node: &Node) -> Vec<IpAddr> {
+fn provided_ips(node: &v1::Node) -> Vec<IpAddr> {
     let annotated = node
         .annotations
         .get(PROVIDED_NODE_IP)
         .map(String::as_str)
         .unwrap_or_default();
     let annotated = annotated.split(',').filter_map(|ip| ip.trim().parse().ok());
-    let reported = node.addresses.iter().filter_map(|address| match address {
-        sdk::Address::InternalIp(ip) => Some(*ip),
-        _ => None,
-    });
+    let reported = node.addresses.iter().filter_map(internal_ip);
     let mut ips = Vec::new();
     for ip in annotated.chain(reported) {
         if !ips.contains(&ip) {

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_provider_sdk as sdk;
+use outrigger_provider_sdk::v1::{self, ChangeAction, LoadBalancerIngress};
 use outrigger_provider_sdk::{
-    Answer, ChangeAction, Context, Deleted, Ensured, Error, Ingress, IngressPoint, IpMode,
-    LoadBalancers, LoadBalancersCapability, Observed, PlanOperation, PlannedChange, Service,
-    Targets, Updated,
+    Answer, Context, Error, LoadBalancerSink, LoadBalancers, OfService as _, Targets, answer,
 };
 
 use super::{MockProvider, cluster_of, effects};
@@ -18,54 +16,61 @@ use crate::load_balancers::{
 };
 
 impl LoadBalancers for MockProvider {
-    fn capability(&self) -> LoadBalancersCapability {
+    fn capability(&self) -> v1::LoadBalancersCapability {
         let served = self.options().load_balancers.clone().unwrap_or_default();
-        LoadBalancersCapability::default()
-            .with_list(true)
-            .with_plan(true)
-            .with_classes(served.classes)
-            .with_no_default_class(served.without_default_class)
-            .with_max_in_flight(served.max_in_flight)
-            .with_configuration_revision(served.configuration_revision)
-            .with_target_label_keys(served.target_label_keys)
+        v1::LoadBalancersCapability {
+            list: true,
+            plan: true,
+            classes: served.classes,
+            without_default_class: served.without_default_class,
+            max_in_flight: served.max_in_flight,
+            configuration_revision: served.configuration_revision,
+            target_label_keys: served.target_label_keys,
+        }
     }
 
     async fn get_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         targets: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         if is_foreign(service) {
-            return Ok(Observed::NotManaged.into());
+            return Ok(answer::not_managed());
         }
         let cloud = self.cloud();
         let Some(existing) = find(cloud, ctx, service).await? else {
-            return Ok(Observed::Absent.into());
+            return Ok(answer::absent());
         };
         let now = cloud.config().clock.now();
-        let description = described(&existing);
         let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers);
         let mut differences = spec.map_or_else(|_| Vec::new(), |w| w.differences(&existing));
         differences.extend(targets.and_then(|spec| other_targets(&existing, &kept(spec))));
         Ok(match existing.state(now) {
-            "ready" if differences.is_empty() => Observed::Ready(description).into(),
-            "ready" => {
-                let answer = Answer::from(Observed::Differs(description));
-                answer.because("NotAsWanted", differences.join("; "))
-            }
-            _ => Observed::InProgress(Some(early(cloud, description))).into(),
+            "ready" if differences.is_empty() => ready(&existing),
+            "ready" => Answer {
+                reason: "NotAsWanted".to_owned(),
+                status: ready(&existing).status,
+                identity: identity(&existing),
+                ..answer::differs(differences.join("; "))
+            },
+            _ => Answer {
+                retry_after: None,
+                ..early(cloud, &existing, Duration::ZERO)
+            },
         })
     }
 
     async fn ensure_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         if is_foreign(service) {
-            return Ok(Ensured::NotManaged.into());
+            return Ok(answer::not_managed());
         }
         let cloud = self.cloud();
         let mut spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
@@ -81,9 +86,9 @@ impl LoadBalancers for MockProvider {
             }
             Some(existing) if existing.gone_at.is_some() => {
                 let retry_after = until(existing.gone_at, cloud.config().clock.now());
-                let answer = Ensured::in_progress(retry_after, None);
                 let text = "The load balancer that this Service had is still being deleted";
-                return Ok(Answer::from(answer).because("Deleting", text));
+                let answer = answer::in_progress(retry_after, []);
+                return Ok(because(answer, "Deleting", text));
             }
             Some(mut existing) => {
                 if !spec.differences(&existing).is_empty() {
@@ -98,47 +103,51 @@ impl LoadBalancers for MockProvider {
             }
         };
         let now = cloud.config().clock.now();
-        let description = described(&load_balancer);
         if load_balancer.state(now) != "ready" {
             let retry_after = until(Some(load_balancer.ready_at), now);
-            let answer = Ensured::in_progress(retry_after, early(cloud, description));
             let text = "The cloud is making the load balancer";
-            return Ok(Answer::from(answer).because("Provisioning", text));
+            let answer = early(cloud, &load_balancer, retry_after);
+            return Ok(because(answer, "Provisioning", text));
         }
         let effects = self.has_effects();
         let effects = effects.then(|| effects::of_load_balancer(&load_balancer, made));
-        Ok(Answer::from(Ensured::Ready(description)).with_effects(effects))
+        Ok(Answer {
+            effects,
+            ..ready(&load_balancer)
+        })
     }
 
     async fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         let cloud = self.cloud();
         if is_foreign(service) {
-            return Ok(Updated::NotManaged.into());
+            return Ok(answer::not_managed());
         }
         let existing = find(cloud, ctx, service).await?;
         let Some(existing) = existing.filter(|existing| existing.gone_at.is_none()) else {
-            return Ok(Updated::Absent.into());
+            return Ok(answer::absent());
         };
         let targets = kept(targets);
         if existing.targets != targets {
             ctx.check()?;
             cloud.set_targets(&existing.id, targets).await?;
         }
-        Ok(Updated::ready(None).into())
+        Ok(answer::ready([]))
     }
 
     async fn delete_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         if is_foreign(service) {
-            return Ok(Deleted::NotManaged.into());
+            return Ok(answer::not_managed());
         }
         let cloud = self.cloud();
         let deleted = match find(cloud, ctx, service).await? {
@@ -151,14 +160,17 @@ impl LoadBalancers for MockProvider {
         Ok(match deleted {
             Deletion::Gone => {
                 let effects = self.has_effects().then(effects::of_deleted_load_balancer);
-                Answer::from(Deleted::Absent).with_effects(effects)
+                Answer {
+                    effects,
+                    ..answer::absent()
+                }
             }
             Deletion::Protected => {
                 let text = "The load balancer is protected from deletion and was kept";
-                Answer::from(Deleted::Retained).because("DeletionProtected", text)
+                because(answer::retained(), "DeletionProtected", text)
             }
             Deletion::Going(gone_at) => {
-                Deleted::in_progress(until(Some(gone_at), cloud.config().clock.now())).into()
+                answer::in_progress(until(Some(gone_at), cloud.config().clock.now()), [])
             }
         })
     }
@@ -166,7 +178,7 @@ impl LoadBalancers for MockProvider {
     async fn list_load_balancers(
         &self,
         ctx: &Context,
-        load_balancers: &mut sdk::LoadBalancerSink,
+        load_balancers: &mut LoadBalancerSink,
     ) -> Result<(), Error> {
         let (cloud, cluster) = (self.cloud(), cluster_of(ctx));
         let mut after: Option<String> = None;
@@ -174,11 +186,16 @@ impl LoadBalancers for MockProvider {
             let page = cloud.load_balancer_page(&cluster, after.as_deref());
             let (page, more) = page.await?;
             for one in &page {
-                let service = one
-                    .service
-                    .as_ref()
-                    .map(|tag| sdk::ServiceName::new(&tag.namespace, &tag.name, &tag.uid));
-                let owned = sdk::OwnedLoadBalancer::new(described(one)).with_service(service);
+                let service = one.service.as_ref().map(|tag| v1::ServiceRef {
+                    namespace: tag.namespace.clone(),
+                    name: tag.name.clone(),
+                    uid: tag.uid.clone(),
+                });
+                let owned = v1::OwnedLoadBalancer {
+                    identity: identity(one),
+                    service,
+                    status: ready(one).status,
+                };
                 load_balancers.send(owned).await?;
             }
             after = page.last().map(|last| last.id.clone());
@@ -191,33 +208,29 @@ impl LoadBalancers for MockProvider {
     async fn plan_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-        operation: &PlanOperation,
-    ) -> Result<Vec<PlannedChange>, Error> {
+        request: &v1::PlanLoadBalancerRequest,
+        targets: Option<&Targets>,
+    ) -> Result<Vec<v1::PlannedChange>, Error> {
+        let service = request.service();
         if is_foreign(service) {
             return Ok(Vec::new());
         }
         let cloud = self.cloud();
         let existing = find(cloud, ctx, service).await?;
-        let change = |action, id: &str, summary: String| {
-            PlannedChange::new(action, "load-balancer", summary).with_resource_id(id)
+        let change = |action: ChangeAction, id: &str, summary: String| v1::PlannedChange {
+            action: action.into(),
+            resource_type: "load-balancer".to_owned(),
+            resource_id: id.to_owned(),
+            summary,
         };
-        let targets = match operation {
-            PlanOperation::Ensure(targets) => targets,
-            PlanOperation::Delete => {
-                let going =
-                    existing.filter(|existing| !existing.protected && existing.gone_at.is_none());
-                let gone = |existing: &LoadBalancer| format!("{} would be deleted", existing.name);
-                return Ok(going
-                    .map(|existing| change(ChangeAction::Delete, &existing.id, gone(&existing)))
-                    .into_iter()
-                    .collect());
-            }
-            _ => {
-                return Err(Error::unsupported_feature(
-                    "the mock plans no such operation",
-                ));
-            }
+        let Some(targets) = targets else {
+            let going =
+                existing.filter(|existing| !existing.protected && existing.gone_at.is_none());
+            let gone = |existing: &LoadBalancer| format!("{} would be deleted", existing.name);
+            return Ok(going
+                .map(|existing| change(ChangeAction::Delete, &existing.id, gone(&existing)))
+                .into_iter()
+                .collect());
         };
         let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
         let Some(existing) = existing else {
@@ -252,7 +265,7 @@ fn other_targets(existing: &LoadBalancer, targets: &[Target]) -> Option<String> 
     (*existing.targets != *targets).then(|| format!("the targets would be changed, {from} to {to}"))
 }
 
-fn is_foreign(service: &Service) -> bool {
+fn is_foreign(service: &v1::Service) -> bool {
     let key = format!("{ANNOTATION_PREFIX}not-managed");
     service.annotations.get(&key).is_some_and(|v| v == "true")
 }
@@ -260,37 +273,67 @@ fn is_foreign(service: &Service) -> bool {
 async fn find(
     cloud: &Cloud,
     ctx: &Context,
-    service: &Service,
+    service: &v1::Service,
 ) -> Result<Option<Arc<LoadBalancer>>, Error> {
     let cluster = cluster_of(ctx);
     Ok(cloud.find_load_balancer(&cluster, &service.uid).await?)
 }
 
-fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
+fn ingress(load_balancer: &LoadBalancer) -> Vec<LoadBalancerIngress> {
     let mode = match load_balancer.address_mode {
-        AddressMode::Ip | AddressMode::Hostname => None,
-        AddressMode::Vip => Some(IpMode::Vip),
-        AddressMode::Proxy => Some(IpMode::Proxy),
+        AddressMode::Hostname => {
+            return vec![LoadBalancerIngress {
+                hostname: load_balancer.hostname(),
+                ..LoadBalancerIngress::default()
+            }];
+        }
+        AddressMode::Ip => None,
+        AddressMode::Vip => Some("VIP"),
+        AddressMode::Proxy => Some("Proxy"),
     };
-    let ingress = if load_balancer.address_mode == AddressMode::Hostname {
-        vec![Ingress::hostname(load_balancer.hostname())]
-    } else {
-        let addresses = load_balancer.addresses.iter();
-        addresses
-            .map(|ip| IngressPoint::Ip { ip: *ip, mode }.into())
-            .collect::<Vec<_>>()
-    };
-    sdk::LoadBalancer::new(&load_balancer.id)
-        .with_name(&load_balancer.name)
-        .with_ingress(ingress)
+    let addresses = load_balancer.addresses.iter();
+    addresses
+        .map(|ip| LoadBalancerIngress {
+            ip: ip.to_string(),
+            ip_mode: mode.map(str::to_owned),
+            ..LoadBalancerIngress::default()
+        })
+        .collect()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a field of an answer")]
+fn identity(load_balancer: &LoadBalancer) -> Option<v1::LoadBalancerIdentity> {
+    Some(v1::LoadBalancerIdentity {
+        id: load_balancer.id.clone(),
+        name: load_balancer.name.clone(),
+    })
+}
+
+fn ready(load_balancer: &LoadBalancer) -> Answer {
+    Answer {
+        identity: identity(load_balancer),
+        ..answer::ready(ingress(load_balancer))
+    }
 }
 
 /// The answer about one that is not ready.
-fn early(cloud: &Cloud, mut description: sdk::LoadBalancer) -> sdk::LoadBalancer {
+fn early(cloud: &Cloud, load_balancer: &LoadBalancer, retry_after: Duration) -> Answer {
+    let mut early = ingress(load_balancer);
     if !cloud.config().load_balancers.early_addresses {
-        description.ingress.clear();
+        early.clear();
     }
-    description
+    Answer {
+        identity: identity(load_balancer),
+        ..answer::in_progress(retry_after, early)
+    }
+}
+
+fn because(answer: Answer, reason: &str, message: &str) -> Answer {
+    Answer {
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        ..answer
+    }
 }
 
 fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {

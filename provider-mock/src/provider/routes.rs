@@ -1,9 +1,8 @@
 //! Routes as the contract asks for them.
 
-use outrigger_provider_sdk as sdk;
-use outrigger_provider_sdk::{Context, Error, RouteChange, RouteSink, Routes, RoutesCapability};
+use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, WithEffects, v1};
 
-use super::instances::{from_sdk, to_sdk};
+use super::instances::{from_wire, internal_ip, to_wire};
 use super::{MockProvider, cluster_of, effects};
 use crate::cidr::Cidr;
 use crate::journal::{Event, RouteChangeKind, RouteEvent};
@@ -11,8 +10,9 @@ use crate::provider::{ListedTarget, Respelled, ServedRoutes};
 use crate::routes::{Route, RouteSpec, RouteTarget};
 
 impl Routes for MockProvider {
-    fn capability(&self) -> RoutesCapability {
-        RoutesCapability::default().with_max_in_flight(self.served_routes().max_in_flight)
+    fn capability(&self) -> v1::RoutesCapability {
+        let max_in_flight = self.served_routes().max_in_flight;
+        v1::RoutesCapability { max_in_flight }
     }
 
     async fn list_routes(&self, ctx: &Context, routes: &mut RouteSink) -> Result<(), Error> {
@@ -35,7 +35,11 @@ impl Routes for MockProvider {
         }
     }
 
-    async fn create_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
+    async fn create_route(
+        &self,
+        ctx: &Context,
+        route: &v1::Route,
+    ) -> Result<WithEffects<Option<v1::Route>>, Error> {
         let (cloud, served) = (self.cloud(), self.served_routes());
         let spec = RouteSpec {
             target: target_of(route),
@@ -49,7 +53,7 @@ impl Routes for MockProvider {
             Ok(made) => {
                 let listed = (!served.bare_results).then(|| served.listed(&made));
                 let effects = served.effects.then(|| effects::of_route(&made));
-                Ok(RouteChange::created(listed).with_effects(effects))
+                Ok(WithEffects::from(listed).with_effects(effects))
             }
             Err(error) => {
                 let effects = served
@@ -60,7 +64,11 @@ impl Routes for MockProvider {
         }
     }
 
-    async fn delete_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
+    async fn delete_route(
+        &self,
+        ctx: &Context,
+        route: &v1::Route,
+    ) -> Result<WithEffects<()>, Error> {
         let (cloud, served) = (self.cloud(), self.served_routes());
         let unwanted = known(ctx, route)?;
         ctx.check()?;
@@ -69,7 +77,7 @@ impl Routes for MockProvider {
         let deleted = deleted.map_err(Error::from);
         self.end(change, &deleted);
         let effects = served.effects.then(effects::of_deleted_route);
-        deleted.map(|()| RouteChange::deleted().with_effects(effects))
+        deleted.map(|()| WithEffects::from(()).with_effects(effects))
     }
 }
 
@@ -107,42 +115,44 @@ impl MockProvider {
 
 impl ServedRoutes {
     /// A route as the list shows it.
-    fn listed(&self, route: &Route) -> sdk::Route {
+    fn listed(&self, route: &Route) -> v1::Route {
         let target = &route.target;
-        let mut listed = sdk::Route::new(route.destination.to_string())
-            .with_name(route.name.as_str())
-            .with_blackhole(route.blackhole);
+        let mut listed = v1::Route {
+            name: route.name.clone(),
+            destination_cidr: route.destination.to_string(),
+            blackhole: route.blackhole,
+            ..v1::Route::default()
+        };
         let shown = |by: ListedTarget| [by, ListedTarget::All].contains(&self.target);
         if shown(ListedTarget::NodeName) {
-            listed = listed.with_node_name(match self.respelled {
+            listed.node_name = match self.respelled {
                 Some(Respelled::NodeName) => target.node.to_uppercase(),
                 _ => target.node.clone(),
-            });
+            };
         }
         if shown(ListedTarget::ProviderId) {
-            listed = listed.with_provider_id(match self.respelled {
+            listed.provider_id = match self.respelled {
                 Some(Respelled::ProviderId) => target.provider_id.replacen("://", ":///", 1),
                 _ => target.provider_id.clone(),
-            });
+            };
         }
         if shown(ListedTarget::NextHop) {
-            listed = listed.with_next_hop_ip(match self.respelled {
+            let next_hop = match self.respelled {
                 Some(Respelled::NextHop(ip)) => Some(ip),
                 _ => target.next_hop,
-            });
+            };
+            listed.next_hop_ip = next_hop.map(|ip| ip.to_string()).unwrap_or_default();
         }
         if self.compared_addresses {
-            let addresses = target.addresses.iter().map(to_sdk);
-            listed = listed
-                .with_node_addresses(addresses.collect::<Vec<_>>())
-                .with_compare_node_addresses(true);
+            listed.node_addresses = target.addresses.iter().map(to_wire).collect();
+            listed.compare_node_addresses = true;
         }
         listed
     }
 }
 
 /// The fields of a route that every request about it has.
-fn known(ctx: &Context, route: &sdk::Route) -> Result<RouteSpec, Error> {
+fn known(ctx: &Context, route: &v1::Route) -> Result<RouteSpec, Error> {
     let destination = route.destination_cidr.parse::<Cidr>();
     Ok(RouteSpec {
         name: route.name.clone(),
@@ -151,27 +161,25 @@ fn known(ctx: &Context, route: &sdk::Route) -> Result<RouteSpec, Error> {
         target: RouteTarget {
             node: route.node_name.clone(),
             provider_id: route.provider_id.clone(),
-            next_hop: route.next_hop_ip,
+            next_hop: route.next_hop_ip.parse().ok(),
             addresses: Vec::new(),
         },
     })
 }
 
 /// Where a route shall lead: to the first `InternalIP` of its family.
-fn target_of(route: &sdk::Route) -> RouteTarget {
+fn target_of(route: &v1::Route) -> RouteTarget {
     let destination = route.destination_cidr.parse::<Cidr>();
     let is_like = |ip| destination.as_ref().is_ok_and(|cidr| cidr.is_like(ip));
     let next_hop = route
         .node_addresses
         .iter()
-        .find_map(|address| match address {
-            sdk::Address::InternalIp(ip) if is_like(*ip) => Some(*ip),
-            _ => None,
-        });
+        .filter_map(internal_ip)
+        .find(|ip| is_like(*ip));
     RouteTarget {
         node: route.node_name.clone(),
         provider_id: route.provider_id.clone(),
         next_hop,
-        addresses: route.node_addresses.iter().filter_map(from_sdk).collect(),
+        addresses: route.node_addresses.iter().filter_map(from_wire).collect(),
     }
 }

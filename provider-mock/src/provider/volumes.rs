@@ -1,17 +1,13 @@
 //! Volumes as the contract asks for them.
 
-use outrigger_provider_sdk as sdk;
-use outrigger_provider_sdk::{
-    Context, Error, VolumeLookup, VolumeSource, VolumeSourceKind, VolumeTopology, Volumes,
-    VolumesCapability,
-};
+use outrigger_provider_sdk::v1::{self, VolumeSourceKind, volume_source::Source};
+use outrigger_provider_sdk::{Context, Error, Outcome, Volumes};
 
 use super::MockProvider;
 use crate::volumes::{VolumeState, below_datastore, is_malformed, malformed};
 
 impl Volumes for MockProvider {
-    fn capability(&self) -> VolumesCapability {
-        let served = self.options().volumes.as_ref();
+    fn capability(&self) -> v1::VolumesCapability {
         let kinds = [
             VolumeSourceKind::AwsElasticBlockStore,
             VolumeSourceKind::GcePersistentDisk,
@@ -19,18 +15,27 @@ impl Volumes for MockProvider {
             VolumeSourceKind::Cinder,
             VolumeSourceKind::VsphereVolume,
         ];
-        let Some(served) = served else {
-            return VolumesCapability::default();
-        };
-        let in_tree = served.in_tree.then(|| kinds.to_vec());
-        VolumesCapability::default()
-            .with_csi_drivers(served.csi_drivers.as_slice())
-            .with_source_kinds(in_tree.unwrap_or_default())
+        let served = self.options().volumes.as_ref();
+        let kinds = kinds
+            .into_iter()
+            .filter(|_| served.is_some_and(|served| served.in_tree));
+        v1::VolumesCapability {
+            csi_drivers: served.map_or_else(Vec::new, |served| served.csi_drivers.clone()),
+            source_kinds: kinds.map(Into::into).collect(),
+            max_in_flight: 0,
+        }
     }
 
-    async fn get_volume(&self, ctx: &Context, volume: &sdk::Volume) -> Result<VolumeLookup, Error> {
+    async fn get_volume(
+        &self,
+        ctx: &Context,
+        volume: &v1::Volume,
+    ) -> Result<Outcome<v1::VolumeTopology>, Error> {
         let cloud = self.cloud();
-        let handle = handle(&volume.source);
+        let source = volume.source.as_ref();
+        let handle = source
+            .and_then(|source| source.source.as_ref())
+            .map_or("", handle);
         if is_malformed(handle) {
             return Err(Error::malformed_volume_handle(malformed(handle)));
         }
@@ -39,19 +44,27 @@ impl Volumes for MockProvider {
             answer = cloud.look_up_volume(handle) => answer,
         };
         let Some(volume) = lookup? else {
-            return Ok(VolumeLookup::Absent(format!("there is no volume {handle}")));
+            return Ok(Outcome::absent(format!("there is no volume {handle}")));
         };
         match volume.state {
             VolumeState::Available => {
-                let zones = volume.zones.iter().map(String::as_str);
-                let topology = VolumeTopology::zonal(&volume.region, zones);
-                Ok(VolumeLookup::Found(topology))
+                let labels = [
+                    ("region", volume.region.clone()),
+                    ("zone", volume.zones.join("__")),
+                ];
+                let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
+                let labels =
+                    labels.map(|(key, value)| (format!("topology.kubernetes.io/{key}"), value));
+                Ok(Outcome::Found(v1::VolumeTopology {
+                    labels: labels.collect(),
+                    node_terms: Vec::new(),
+                }))
             }
-            VolumeState::Foreign => Ok(VolumeLookup::NotManaged(format!(
+            VolumeState::Foreign => Ok(Outcome::not_managed(format!(
                 "{handle} is of another account"
             ))),
             VolumeState::Failing => Err(Error::cloud_error(format!("{handle} fails"))),
-            VolumeState::Hidden => Ok(VolumeLookup::NotVisibleYet(format!(
+            VolumeState::Hidden => Ok(Outcome::not_visible_yet(format!(
                 "{handle} may not be visible yet"
             ))),
         }
@@ -59,14 +72,13 @@ impl Volumes for MockProvider {
 }
 
 /// The handle, or the name or id of the disk.
-fn handle(source: &VolumeSource) -> &str {
+fn handle(source: &Source) -> &str {
     match source {
-        VolumeSource::Csi { volume_handle, .. } => volume_handle,
-        VolumeSource::AwsElasticBlockStore { volume_id, .. }
-        | VolumeSource::Cinder { volume_id, .. } => volume_id,
-        VolumeSource::GcePersistentDisk { pd_name, .. } => pd_name,
-        VolumeSource::AzureDisk { disk_name, .. } => disk_name,
-        VolumeSource::VsphereVolume { volume_path, .. } => below_datastore(volume_path),
-        _ => "",
+        Source::Csi(volume) => &volume.volume_handle,
+        Source::AwsElasticBlockStore(disk) => &disk.volume_id,
+        Source::Cinder(disk) => &disk.volume_id,
+        Source::GcePersistentDisk(disk) => &disk.pd_name,
+        Source::AzureDisk(disk) => &disk.disk_name,
+        Source::VsphereVolume(disk) => below_datastore(&disk.volume_path),
     }
 }

@@ -9,7 +9,6 @@ use tonic::Status;
 use tonic_types::{StatusExt, pb};
 
 use super::*;
-use crate::{Condition, Event};
 
 type Helper = fn(&'static str) -> Error;
 
@@ -169,7 +168,13 @@ fn an_unexpected_error_has_no_reason_so_that_its_outcome_counts_as_unknown() {
 
 #[test]
 fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
-    let event = |bytes| Effects::default().with_events([Event::normal("R", "e".repeat(bytes))]);
+    let event = |bytes| v1::KubernetesEffects {
+        events: vec![v1::KubernetesEvent {
+            message: "e".repeat(bytes),
+            ..v1::KubernetesEvent::default()
+        }],
+        ..v1::KubernetesEffects::default()
+    };
     let effects_of = |status: &Status| {
         let status = pb::Status::decode(status.details()).unwrap();
         let name = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
@@ -178,7 +183,7 @@ fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
     };
 
     let small = over_the_wire(Error::quota_exceeded("full").with_effects(event(1000)));
-    assert_eq!(effects_of(&small), Some(event(1000).into_wire()));
+    assert_eq!(effects_of(&small), Some(event(1000)));
 
     let text = "ä".repeat(5000);
     let large = over_the_wire(Error::quota_exceeded(text).with_effects(event(5000)));
@@ -203,25 +208,25 @@ fn errors_travel_as_those_of_every_sdk() {
         let plain = || value.as_str().map(str::to_owned);
         plain().or_else(repeated).unwrap_or_default()
     }
-    fn effects(value: &Value) -> Effects {
+    fn effects(value: &Value) -> v1::KubernetesEffects {
         let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
-        let event = |event: &Value| Event::warning(text(&event["reason"]), text(&event["message"]));
-        let condition = |one: &Value| {
-            let status = Some(one["status"] == "True");
-            Condition::new(
-                text(&one["type"]),
-                status,
-                text(&one["reason"]),
-                text(&one["message"]),
-            )
+        let event = |event: &Value| v1::KubernetesEvent {
+            r#type: "Warning".to_owned(),
+            reason: text(&event["reason"]),
+            message: text(&event["message"]),
         };
-        let events: Vec<_> = list("events").iter().map(event).collect();
-        let removed: Vec<_> = list("removeAnnotations").iter().map(text).collect();
-        let conditions: Vec<_> = list("conditions").iter().map(condition).collect();
-        Effects::default()
-            .with_events(events)
-            .with_remove_annotations(removed)
-            .with_conditions(conditions)
+        let condition = |one: &Value| v1::Condition {
+            r#type: text(&one["type"]),
+            status: text(&one["status"]),
+            reason: text(&one["reason"]),
+            message: text(&one["message"]),
+        };
+        v1::KubernetesEffects {
+            events: list("events").iter().map(event).collect(),
+            remove_annotations: list("removeAnnotations").iter().map(text).collect(),
+            conditions: list("conditions").iter().map(condition).collect(),
+            ..v1::KubernetesEffects::default()
+        }
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk/vectors/errors.json");
     let rows: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

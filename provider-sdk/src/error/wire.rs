@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use outrigger_api::{ERROR_DOMAIN, RpcStatus};
+use outrigger_api::{ERROR_DOMAIN, RpcStatus, v1::KubernetesEffects};
 use prost::Message;
 use prost_types::Any;
 use tonic_types::pb;
 
 use super::Error;
-use crate::Effects;
 
 /// Longest text of a status. Longer ones make trailers that clients refuse.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
@@ -26,7 +25,7 @@ impl Error {
     }
 
     /// The error of one item in a batch, and the effects that go beside it.
-    pub(crate) fn into_item(self) -> (RpcStatus, Option<Effects>) {
+    pub(crate) fn into_item(self) -> (RpcStatus, Option<KubernetesEffects>) {
         let mut details = Vec::with_capacity(2);
         if let Some(reason) = self.reason {
             details.push(any(
@@ -57,10 +56,9 @@ impl Error {
     pub(crate) fn into_rpc_status(self) -> RpcStatus {
         let (mut status, effects) = self.into_item();
         if let Some(effects) = effects {
-            status.details.push(any(
-                "cloudprovider.v1.KubernetesEffects",
-                &effects.into_wire(),
-            ));
+            status
+                .details
+                .push(any("cloudprovider.v1.KubernetesEffects", &effects));
             if status.encoded_len() > MAX_STATUS_BYTES {
                 tracing::warn!(
                     bytes = status.encoded_len(),

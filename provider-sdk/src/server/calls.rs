@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use outrigger_api::{Method, MethodRequest, v1};
+use outrigger_api::{ListPage, Method, MethodRequest, v1};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
@@ -19,8 +19,8 @@ use super::arrival::Arrival;
 use super::core::{Core, ending};
 use super::results::respond;
 use crate::each::Results;
-use crate::sink::{Listed, Sink};
-use crate::{Cluster, Context, Error, ErrorReason, Lookup};
+use crate::sink::Sink;
+use crate::{Context, Error, ErrorReason, Lookup};
 
 /// How long a handler may run on after its caller stopped waiting.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Core {
         call.run(|ctx| handler(ctx, request)).await
     }
 
-    /// Answers a lookup with exactly one result for each Node, in the order of the request.
+    /// Answers a lookup of Nodes.
     pub(super) async fn batch<F>(
         self: &Arc<Self>,
         request: Request<v1::BatchGetInstancesRequest>,
@@ -64,27 +64,24 @@ impl Core {
     where
         F: Future<Output = Result<Results<Lookup>, Error>> + Send + 'static,
     {
-        let asked_at = Instant::now();
         let (call, request) = Call::admit(self, request)?;
         let keys = request.items.iter().map(|item| item.name.clone()).collect();
-        let max_bytes = call.max_bytes;
         let response = call.run(|ctx| {
             let answers = handler(ctx, request);
-            async move { respond(keys, answers.await?, asked_at, max_bytes) }
+            async move { Ok(respond(keys, answers.await?)) }
         });
         response.await
     }
 
     /// Answers a call with a list.
-    pub(super) fn list<R, T, F>(
+    pub(super) fn list<R, F>(
         self: &Arc<Self>,
         request: Request<R>,
         is_served: bool,
-        handler: impl FnOnce(Context, R, Sink<T>) -> F,
-    ) -> Result<Response<Answers<T::Page>>, Status>
+        handler: impl FnOnce(Context, R, Sink<R::Response>) -> F,
+    ) -> Result<Response<Answers<R::Response>>, Status>
     where
-        R: MethodRequest<Response = T::Page>,
-        T: Listed,
+        R: MethodRequest<Response: ListPage<Item: std::fmt::Debug>>,
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         if !is_served {
@@ -294,12 +291,12 @@ fn log_end(started: Instant, error: Option<&Error>) {
 }
 
 /// The cluster of the handshake, with the UID that the call names: it may have become known since.
-fn cluster(of_handshake: &Arc<Cluster>, uid: &str) -> Arc<Cluster> {
+fn cluster(of_handshake: &Arc<v1::ClusterInfo>, uid: &str) -> Arc<v1::ClusterInfo> {
     if uid.is_empty() || uid == of_handshake.uid {
         return Arc::clone(of_handshake);
     }
-    Arc::new(Cluster {
+    Arc::new(v1::ClusterInfo {
         uid: uid.to_owned(),
-        ..Cluster::clone(of_handshake)
+        ..v1::ClusterInfo::clone(of_handshake)
     })
 }

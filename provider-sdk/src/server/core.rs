@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::running::Running;
 use crate::node_sets::NodeSet;
-use crate::{Cluster, Error, Provider, ProviderInfo, ProviderStatus, Readiness, ServeError};
+use crate::{Error, Provider, ProviderInfo};
 
 pub(super) struct Core {
     pub(super) provider: Arc<dyn Provider>,
@@ -26,7 +26,7 @@ pub(super) struct Core {
 /// The result of a handshake.
 #[derive(Clone)]
 pub(super) struct Session {
-    pub(super) cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<v1::ClusterInfo>,
     /// Largest message that the controller accepts, in bytes.
     pub(super) max_send_bytes: usize,
 }
@@ -36,22 +36,20 @@ impl Core {
         provider: Arc<dyn Provider>,
         capabilities: v1::Capabilities,
         max_message_bytes: usize,
-    ) -> Result<Self, ServeError> {
-        let info = provider.info();
-        check(&info, &capabilities)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             node_set: NodeSet::default(),
+            info: provider.info(),
             provider,
-            info,
             boot_id: Uuid::new_v4().to_string(),
             capabilities,
             max_message_bytes,
             running: Running::default(),
             session: RwLock::new(None),
-        })
+        }
     }
 
-    pub(super) fn shake_hands(&self, mut cluster: Cluster, max_receive_message_bytes: u64) {
+    pub(super) fn shake_hands(&self, mut cluster: v1::ClusterInfo, max_receive_message_bytes: u64) {
         let max_send_bytes = match usize::try_from(max_receive_message_bytes) {
             Ok(0) => DEFAULT_MAX_MESSAGE_BYTES,
             Ok(bytes) => bytes,
@@ -95,16 +93,20 @@ impl Core {
     }
 
     /// The vendor's word on how it is; one that panics is broken.
-    pub(super) fn status(&self) -> ProviderStatus {
+    pub(super) fn status(&self) -> v1::GetStatusResponse {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.provider.status()))
             .unwrap_or_else(|_| {
                 tracing::error!("the provider's status panicked; reported as broken");
-                ProviderStatus::new(Readiness::Broken)
+                v1::GetStatusResponse {
+                    readiness: v1::Readiness::Broken.into(),
+                    ..v1::GetStatusResponse::default()
+                }
             })
     }
 
     pub(super) fn health(&self) -> tonic_health::ServingStatus {
-        if !self.running.draining() && self.status().readiness.is_serving() {
+        let serving = [v1::Readiness::Ready, v1::Readiness::Degraded];
+        if !self.running.draining() && serving.contains(&self.status().readiness()) {
             tonic_health::ServingStatus::Serving
         } else {
             tonic_health::ServingStatus::NotServing
@@ -114,81 +116,4 @@ impl Core {
 
 pub(super) fn ending() -> Error {
     Error::shutting_down("this provider is ending; connect again")
-}
-
-/// Declarations that the controller would refuse at handshake are refused at the start, where the
-/// author sees it.
-fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), ServeError> {
-    let refused = |wrong: String| Err(ServeError::Provider(wrong));
-    let name = &info.name;
-    let legal = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
-        return refused(format!(
-            "the name {name:?} is not legal: use 1 to 63 of a-z, 0-9 and '-'"
-        ));
-    }
-    let mut numbers = Vec::new();
-    if let Some(instances) = &capabilities.instances {
-        numbers.push((
-            "Instances",
-            "max_batch_size",
-            instances.max_batch_size,
-            1..=500,
-        ));
-        if instances.provider_id_prefixes.iter().any(String::is_empty) {
-            return refused(
-                "InstancesCapability.provider_id_prefixes has an empty prefix, which would claim \
-                 every Node of the cluster: remove it"
-                    .to_owned(),
-            );
-        }
-    }
-    if let Some(routes) = &capabilities.routes {
-        numbers.push(("Routes", "max_in_flight", routes.max_in_flight, 0..=256));
-    }
-    if let Some(volumes) = &capabilities.volumes {
-        numbers.push(("Volumes", "max_in_flight", volumes.max_in_flight, 0..=256));
-        let is_name = |name: &String| {
-            (1..=253).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-        };
-        let drivers = &volumes.csi_drivers;
-        if drivers.len() > 64 || !drivers.iter().all(is_name) {
-            return refused(
-                "VolumesCapability.csi_drivers are more than 64, or one is not 1 to 253 visible \
-                 characters"
-                    .to_owned(),
-            );
-        }
-    }
-    if let Some(balancers) = &capabilities.load_balancers {
-        let classes = &balancers.classes;
-        let revision = balancers.configuration_revision.len();
-        for (is_wrong, wrong) in [
-            (
-                classes.len() > 64 || classes.iter().any(String::is_empty),
-                "classes are more than 64, or one is empty".to_owned(),
-            ),
-            (
-                balancers.without_default_class && classes.is_empty(),
-                "without_default_class without classes serves no Service at all".to_owned(),
-            ),
-            (
-                revision > 64,
-                format!("configuration_revision has {revision} bytes: use at most 64"),
-            ),
-        ] {
-            if is_wrong {
-                return refused(format!("LoadBalancersCapability.{wrong}"));
-            }
-        }
-    }
-    for (of, field, number, legal) in numbers {
-        if !legal.contains(&number) {
-            let (least, most) = legal.into_inner();
-            return refused(format!(
-                "{of}Capability.{field} is {number}: use {least} to {most}"
-            ));
-        }
-    }
-    Ok(())
 }

@@ -8,16 +8,11 @@ use outrigger_api::{MINOR, v1};
 use tonic::{Request, Response, Status};
 
 use super::core::Core;
+use crate::Error;
 use crate::error::cut;
-use crate::{
-    CallClass, Cluster, Dependency, EffectsCapability, Error, Quota, RateLimit, Readiness,
-};
 
 /// Minor revisions that this crate speaks.
 const MINORS: RangeInclusive<u32> = 1..=MINOR;
-
-/// Entries of each list in a status.
-const MAX_ENTRIES: usize = 32;
 
 pub(super) struct Identity {
     core: Arc<Core>,
@@ -41,7 +36,7 @@ impl ProviderService for Identity {
             .refuse_when_draining()
             .and_then(|()| negotiate(MINORS, request.min_minor, request.max_minor))
             .map_err(Error::into_status)?;
-        let cluster = Cluster::from_wire(request.cluster.unwrap_or_default());
+        let cluster = request.cluster.unwrap_or_default();
         tracing::info!(
             minor,
             controller = cut(request.controller_name, 253),
@@ -55,7 +50,7 @@ impl ProviderService for Identity {
 
         let info = &self.core.info;
         let mut capabilities = self.core.capabilities.clone();
-        capabilities.effects = info.effects.as_ref().map(EffectsCapability::to_wire);
+        capabilities.effects.clone_from(&info.effects);
         Ok(Response::new(v1::HandshakeResponse {
             minor,
             provider_name: info.name.clone(),
@@ -66,7 +61,7 @@ impl ProviderService for Identity {
             service_annotation_prefixes: info.service_annotation_prefixes.clone(),
             node_annotation_prefixes: info.node_annotation_prefixes.clone(),
             max_receive_message_bytes: self.core.max_message_bytes as u64,
-            rate_limits: info.rate_limits.iter().map(rate_limit).collect(),
+            rate_limits: info.rate_limits.clone(),
         }))
     }
 
@@ -77,22 +72,9 @@ impl ProviderService for Identity {
         self.core
             .refuse_when_draining()
             .map_err(Error::into_status)?;
-        let status = self.core.status();
         Ok(Response::new(v1::GetStatusResponse {
-            readiness: readiness(status.readiness).into(),
             boot_id: self.core.boot_id.clone(),
-            dependencies: status
-                .dependencies
-                .into_iter()
-                .take(MAX_ENTRIES)
-                .map(dependency)
-                .collect(),
-            quotas: status
-                .quotas
-                .into_iter()
-                .take(MAX_ENTRIES)
-                .map(quota)
-                .collect(),
+            ..self.core.status()
         }))
     }
 }
@@ -114,48 +96,6 @@ fn negotiate(ours: RangeInclusive<u32>, min: u32, max: u32) -> Result<u32, Error
         )));
     }
     Ok(minor)
-}
-
-fn rate_limit(limit: &RateLimit) -> v1::RateLimit {
-    let class = match limit.class {
-        CallClass::All => v1::CallClass::All,
-        CallClass::Instances => v1::CallClass::Instances,
-        CallClass::LoadBalancers => v1::CallClass::LoadBalancers,
-        CallClass::Routes => v1::CallClass::Routes,
-        CallClass::Volumes => v1::CallClass::Volumes,
-    };
-    v1::RateLimit {
-        call_class: class.into(),
-        qps: limit.qps,
-        burst: limit.burst,
-    }
-}
-
-fn readiness(readiness: Readiness) -> v1::Readiness {
-    match readiness {
-        Readiness::Starting => v1::Readiness::Starting,
-        Readiness::Ready => v1::Readiness::Ready,
-        Readiness::Degraded => v1::Readiness::Degraded,
-        Readiness::Broken => v1::Readiness::Broken,
-    }
-}
-
-fn dependency(dependency: Dependency) -> v1::DependencyStatus {
-    v1::DependencyStatus {
-        name: cut(dependency.name, 63),
-        readiness: readiness(dependency.readiness).into(),
-        message: cut(dependency.message, 1024),
-        last_success: dependency.last_success.map(Into::into),
-    }
-}
-
-fn quota(quota: Quota) -> v1::QuotaStatus {
-    v1::QuotaStatus {
-        name: cut(quota.name, 63),
-        limit: quota.limit,
-        remaining: quota.remaining,
-        resets_at: quota.resets_at.map(Into::into),
-    }
 }
 
 #[cfg(test)]

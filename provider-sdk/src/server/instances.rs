@@ -7,12 +7,13 @@ use tonic::{Request, Response, Status};
 
 use super::calls::Answers;
 use super::core::Core;
-use crate::{InstanceSink, Instances, InstancesCapability, Node, Query};
+use crate::{InstanceSink, Instances, Query};
 
 pub(super) struct InstancesRpc<I> {
     pub(super) core: Arc<Core>,
     pub(super) instances: Arc<I>,
-    pub(super) capability: InstancesCapability,
+    /// It lists.
+    pub(super) lists: bool,
 }
 
 #[tonic::async_trait]
@@ -23,9 +24,8 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
         let instances = Arc::clone(&self.instances);
         let look_up = async move |ctx, request: v1::BatchGetInstancesRequest| {
-            let query = Query::from_wire(request.view(), request.max_staleness);
-            let nodes: Vec<_> = request.items.into_iter().map(Node::from_wire).collect();
-            instances.get_instances(&ctx, &nodes, &query).await
+            let query = query(request.view(), request.max_staleness);
+            instances.get_instances(&ctx, &request.items, &query).await
         };
         self.core.batch(request, look_up).await
     }
@@ -36,10 +36,18 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
     ) -> Result<Response<Answers<v1::ListInstancesResponse>>, Status> {
         let instances = Arc::clone(&self.instances);
         let list = async move |ctx, request: v1::ListInstancesRequest, mut sink: InstanceSink| {
-            let query = Query::from_wire(request.view(), request.max_staleness);
+            let query = query(request.view(), request.max_staleness);
             instances.list_instances(&ctx, &query, &mut sink).await?;
             sink.complete().await
         };
-        self.core.list(request, self.capability.list, list)
+        self.core.list(request, self.lists, list)
+    }
+}
+
+fn query(view: v1::InstanceView, max_staleness: Option<prost_types::Duration>) -> Query {
+    let max_staleness = max_staleness.and_then(|staleness| staleness.try_into().ok());
+    Query {
+        view,
+        max_staleness: max_staleness.unwrap_or_default(),
     }
 }

@@ -100,10 +100,13 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::Cluster;
 
     fn ctx() -> Context {
-        Context::detached("r", Cluster::default(), CancellationToken::new())
+        Context::detached(
+            "r",
+            outrigger_api::v1::ClusterInfo::default(),
+            CancellationToken::new(),
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,18 +7,15 @@ use tonic::{Request, Response, Status};
 
 use super::calls::{Answers, not_served};
 use super::core::Core;
-use super::keys::Keys;
-use crate::{
-    Context, Ensured, Error, LoadBalancerSink, LoadBalancers, LoadBalancersCapability,
-    PlanOperation, PlannedChange, Service, Updated,
-};
+use super::keys::{Held, Keys};
+use crate::{Context, Error, LoadBalancerSink, LoadBalancers, OfService, Targets, answer};
 
 pub(super) struct LoadBalancersRpc<L>(Arc<Shared<L>>);
 
 struct Shared<L> {
     core: Arc<Core>,
     load_balancers: L,
-    capability: LoadBalancersCapability,
+    capability: v1::LoadBalancersCapability,
     keys: Arc<Keys>,
 }
 
@@ -26,7 +23,7 @@ impl<L: LoadBalancers> LoadBalancersRpc<L> {
     pub(super) fn new(
         core: Arc<Core>,
         load_balancers: L,
-        capability: LoadBalancersCapability,
+        capability: v1::LoadBalancersCapability,
     ) -> Self {
         let max_in_flight = capability.max_in_flight;
         Self(Arc::new(Shared {
@@ -38,6 +35,25 @@ impl<L: LoadBalancers> LoadBalancersRpc<L> {
     }
 }
 
+impl<L> Shared<L> {
+    /// Waits for the turn of the Service of a request.
+    async fn turn(&self, ctx: &Context, request: &impl OfService) -> Result<Held, Error> {
+        self.keys.hold(ctx, &named(request)?.uid).await
+    }
+
+    fn targets(&self, targets: Option<&v1::NodeTargets>) -> Result<Targets, Error> {
+        self.core.node_set.resolve(targets)
+    }
+
+    /// Returns whether Services of this one's class are served.
+    fn serves(&self, request: &impl OfService) -> bool {
+        match &request.service().load_balancer_class {
+            None => !self.capability.without_default_class,
+            Some(class) => self.capability.classes.contains(class),
+        }
+    }
+}
+
 #[tonic::async_trait]
 impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     async fn get_load_balancer(
@@ -46,15 +62,14 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let get = async move |ctx, request: v1::GetLoadBalancerRequest| {
-            let service = named(request.service, request.identity)?;
-            let targets = request
-                .targets
-                .map(|targets| shared.core.node_set.resolve(Some(targets)));
-            let targets = targets.transpose()?;
-            let answer = shared
-                .load_balancers
-                .get_load_balancer(&ctx, &service, targets.as_ref());
-            let answer = Some(answer.await?.into_wire());
+            named(&request)?;
+            let targets = request.targets.as_ref();
+            let targets = targets
+                .map(|targets| shared.targets(Some(targets)))
+                .transpose()?;
+            let cloud = &shared.load_balancers;
+            let answer = cloud.get_load_balancer(&ctx, &request, targets.as_ref());
+            let answer = Some(answer.await?);
             Ok(v1::GetLoadBalancerResponse { answer })
         };
         self.0.core.unary(request, get).await
@@ -66,18 +81,15 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::EnsureLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let ensure = async move |ctx: Context, request: v1::EnsureLoadBalancerRequest| {
-            let service = named(request.service, request.identity)?;
-            let targets = shared.core.node_set.resolve(request.targets)?;
-            let answer = if shared.capability.serves(&service) {
-                let _held = shared.keys.hold(&ctx, &service.uid).await?;
-                let answer = shared
-                    .load_balancers
-                    .ensure_load_balancer(&ctx, &service, &targets);
-                answer.await?
+            let targets = shared.targets(request.targets.as_ref())?;
+            let answer = if shared.serves(&request) {
+                let _held = shared.turn(&ctx, &request).await?;
+                let cloud = &shared.load_balancers;
+                cloud.ensure_load_balancer(&ctx, &request, &targets).await?
             } else {
-                Ensured::NotManaged.into()
+                answer::not_managed()
             };
-            let answer = Some(answer.into_wire());
+            let answer = Some(answer);
             Ok(v1::EnsureLoadBalancerResponse { answer })
         };
         self.0.core.unary(request, ensure).await
@@ -89,18 +101,16 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<v1::UpdateLoadBalancerNodesResponse>, Status> {
         let shared = Arc::clone(&self.0);
         let update = async move |ctx: Context, request: v1::UpdateLoadBalancerNodesRequest| {
-            let service = named(request.service, request.identity)?;
-            let targets = shared.core.node_set.resolve(request.targets)?;
-            let answer = if shared.capability.serves(&service) {
-                let _held = shared.keys.hold(&ctx, &service.uid).await?;
-                let answer = shared
-                    .load_balancers
-                    .update_load_balancer_nodes(&ctx, &service, &targets);
+            let targets = shared.targets(request.targets.as_ref())?;
+            let answer = if shared.serves(&request) {
+                let _held = shared.turn(&ctx, &request).await?;
+                let cloud = &shared.load_balancers;
+                let answer = cloud.update_load_balancer_nodes(&ctx, &request, &targets);
                 answer.await?
             } else {
-                Updated::NotManaged.into()
+                answer::not_managed()
             };
-            let answer = Some(answer.into_wire());
+            let answer = Some(answer);
             Ok(v1::UpdateLoadBalancerNodesResponse { answer })
         };
         self.0.core.unary(request, update).await
@@ -111,11 +121,10 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         request: Request<v1::DeleteLoadBalancerRequest>,
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
         let shared = Arc::clone(&self.0);
-        let delete = async move |ctx, request: v1::DeleteLoadBalancerRequest| {
-            let service = named(request.service, request.identity)?;
-            let _held = shared.keys.hold(&ctx, &service.uid).await?;
-            let answer = shared.load_balancers.delete_load_balancer(&ctx, &service);
-            let answer = Some(answer.await?.into_wire());
+        let delete = async move |ctx: Context, request: v1::DeleteLoadBalancerRequest| {
+            let _held = shared.turn(&ctx, &request).await?;
+            let answer = shared.load_balancers.delete_load_balancer(&ctx, &request);
+            let answer = Some(answer.await?);
             Ok(v1::DeleteLoadBalancerResponse { answer })
         };
         self.0.core.unary(request, delete).await
@@ -127,10 +136,8 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
     ) -> Result<Response<Answers<v1::ListLoadBalancersResponse>>, Status> {
         let shared = Arc::clone(&self.0);
         let list = async move |ctx, _, mut sink: LoadBalancerSink| {
-            shared
-                .load_balancers
-                .list_load_balancers(&ctx, &mut sink)
-                .await?;
+            let cloud = &shared.load_balancers;
+            cloud.list_load_balancers(&ctx, &mut sink).await?;
             sink.complete().await
         };
         self.0.core.list(request, self.0.capability.list, list)
@@ -145,27 +152,22 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
             if !shared.capability.plan {
                 return Err(not_served::<v1::PlanLoadBalancerRequest>());
             }
-            let operation = match request.operation() {
-                v1::PlanOperation::Ensure => {
-                    PlanOperation::Ensure(shared.core.node_set.resolve(request.targets)?)
+            named(&request)?;
+            let targets = match request.operation() {
+                v1::PlanOperation::Ensure if !shared.serves(&request) => {
+                    return Ok(v1::PlanLoadBalancerResponse::default());
                 }
-                v1::PlanOperation::Delete => PlanOperation::Delete,
+                v1::PlanOperation::Ensure => Some(shared.targets(request.targets.as_ref())?),
+                v1::PlanOperation::Delete => None,
                 v1::PlanOperation::Unspecified => {
                     return Err(Error::invalid_request(
                         "the request names no operation that this provider knows",
                     ));
                 }
             };
-            let service = named(request.service, request.identity)?;
-            if matches!(operation, PlanOperation::Ensure(_)) && !shared.capability.serves(&service)
-            {
-                return Ok(v1::PlanLoadBalancerResponse::default());
-            }
-            let changes = shared
-                .load_balancers
-                .plan_load_balancer(&ctx, &service, &operation);
-            let changes = changes.await?.into_iter();
-            let changes = changes.map(PlannedChange::into_wire).collect();
+            let cloud = &shared.load_balancers;
+            let changes = cloud.plan_load_balancer(&ctx, &request, targets.as_ref());
+            let changes = changes.await?;
             Ok(v1::PlanLoadBalancerResponse { changes })
         };
         self.0.core.unary(request, plan).await
@@ -173,17 +175,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
 }
 
 /// The Service of a request. Without its key nothing in the cloud is this Service's alone.
-fn named(
-    service: Option<v1::Service>,
-    identity: Option<v1::LoadBalancerIdentity>,
-) -> Result<Service, Error> {
-    let service = service.filter(|service| !service.uid.is_empty());
-    let no_service = || Error::invalid_request("the request has no Service with a UID");
-    let service = Service::from_wire(service.ok_or_else(no_service)?);
-    let v1::LoadBalancerIdentity { id, name } = identity.unwrap_or_default();
-    Ok(Service {
-        cloud_id: id,
-        cloud_name: name,
-        ..service
-    })
+fn named(request: &impl OfService) -> Result<&v1::Service, Error> {
+    let service = Some(request.service()).filter(|service| !service.uid.is_empty());
+    service.ok_or_else(|| Error::invalid_request("the request has no Service with a UID"))
 }

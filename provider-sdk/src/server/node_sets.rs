@@ -11,7 +11,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::arrival::Arrival;
 use super::calls::Call;
 use super::core::Core;
-use crate::{Context, Error, Node};
+use crate::{Context, Error};
 
 pub(super) struct NodeSetsRpc {
     pub(super) core: Arc<Core>,
@@ -64,10 +64,10 @@ impl NodeSetsService for NodeSetsRpc {
     }
 }
 
-fn add(nodes: &mut BTreeMap<String, Arc<Node>>, message: Vec<v1::Node>) -> Result<(), Error> {
+fn add(nodes: &mut BTreeMap<String, Arc<v1::Node>>, message: Vec<v1::Node>) -> Result<(), Error> {
     for node in message {
         match nodes.entry(node.name.clone()) {
-            Entry::Vacant(entry) => entry.insert(Arc::new(Node::from_wire(node))),
+            Entry::Vacant(entry) => entry.insert(Arc::new(node)),
             Entry::Occupied(entry) => {
                 return Err(Error::invalid_request(format!(
                     "the upload has node {:?} twice; nothing was applied",

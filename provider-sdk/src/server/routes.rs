@@ -9,7 +9,7 @@ use super::calls::Answers;
 use super::core::Core;
 use super::keys::Keys;
 use crate::routes::network;
-use crate::{Context, Error, Route, RouteSink, Routes};
+use crate::{Context, RouteSink, Routes, WithEffects};
 
 pub(super) struct RoutesRpc<R> {
     core: Arc<Core>,
@@ -47,10 +47,11 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
     ) -> Result<Response<v1::CreateRouteResponse>, Status> {
         let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
         let create = async move |ctx: Context, request: v1::CreateRouteRequest| {
-            let route = named(request.route)?;
+            let route = request.route.unwrap_or_default();
             let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
-            let made = routes.create_route(&ctx, &route).await?;
-            Ok(made.into_created())
+            let WithEffects { outcome, effects } = routes.create_route(&ctx, &route).await?;
+            let found = Some(outcome.unwrap_or_default());
+            Ok(v1::CreateRouteResponse { found, effects })
         };
         self.core.unary(request, create).await
     }
@@ -61,18 +62,14 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
     ) -> Result<Response<v1::DeleteRouteResponse>, Status> {
         let (routes, keys) = (Arc::clone(&self.routes), Arc::clone(&self.keys));
         let delete = async move |ctx: Context, request: v1::DeleteRouteRequest| {
-            let route = named(request.route)?;
+            let route = request.route.unwrap_or_default();
             let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
-            let deleted = routes.delete_route(&ctx, &route).await?;
-            Ok(deleted.into_deleted())
+            let WithEffects { effects, .. } = routes.delete_route(&ctx, &route).await?;
+            let absent = Some(v1::Absent::default());
+            Ok(v1::DeleteRouteResponse { absent, effects })
         };
         self.core.unary(request, delete).await
     }
-}
-
-fn named(route: Option<v1::Route>) -> Result<Route, Error> {
-    let route = route.map(Route::from_wire);
-    route.ok_or_else(|| Error::invalid_request("the request has no route"))
 }
 
 /// The key of a destination, one for all spellings. A listed route may have an invalid destination.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use outrigger_api::v1::get_volume_response::Outcome as Wire;
 use outrigger_api::v1::{self, volumes_service_server::VolumesService};
 use tonic::{Request, Response, Status};
 
 use super::core::Core;
-use crate::{Volume, Volumes};
+use crate::{Outcome, Volumes};
 
 pub(super) struct VolumesRpc<V> {
     pub(super) core: Arc<Core>,
@@ -21,9 +22,13 @@ impl<V: Volumes> VolumesService for VolumesRpc<V> {
     ) -> Result<Response<v1::GetVolumeResponse>, Status> {
         let volumes = Arc::clone(&self.volumes);
         let look_up = async move |ctx, request: v1::GetVolumeRequest| {
-            let volume = Volume::from_wire(request.volume.unwrap_or_default());
-            let lookup = volumes.get_volume(&ctx, &volume).await?;
-            let outcome = Some(lookup.into_wire());
+            let volume = request.volume.unwrap_or_default();
+            let outcome = match volumes.get_volume(&ctx, &volume).await? {
+                Outcome::Found(topology) => Wire::Found(topology),
+                Outcome::Absent(absent) => Wire::Absent(absent),
+                Outcome::NotManaged(not_managed) => Wire::NotManaged(not_managed),
+            };
+            let outcome = Some(outcome);
             Ok(v1::GetVolumeResponse { outcome })
         };
         self.core.unary(request, look_up).await

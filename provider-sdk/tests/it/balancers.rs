@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::{
-    self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
-    UpdateLoadBalancerNodesRequest, node_targets,
+    self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, LoadBalancersCapability,
+    NodeTargets, PlannedChange, Service, UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_sdk::{
-    Answer, ChangeAction, Context, Deleted, Effects, Ensured, Error, Ingress, LoadBalancer,
-    LoadBalancerSink, LoadBalancers, LoadBalancersCapability, Observed, OwnedLoadBalancer,
-    PlanOperation, PlannedChange, Server, Service, ServiceName, Targets, Updated,
+    Answer, Context, Error, LoadBalancerSink, LoadBalancers, OfService as _, Server, Targets,
+    answer,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -21,6 +20,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use crate::harness::{Named, Rig, context, handshake, node};
+use crate::route_tables::effects;
 
 /// Load balancers with as many targets as the calls have; the name of a Service chooses the behaviour.
 #[derive(Clone, Default)]
@@ -31,10 +31,11 @@ pub(crate) struct Balancers {
     pub(crate) second: Arc<Notify>,
 }
 
-fn load_balancer(uid: &str) -> LoadBalancer {
-    LoadBalancer::new(format!("lb-{uid}"))
-        .with_name(uid)
-        .with_ingress([Ingress::ip([192, 0, 2, 7].into())])
+fn ready() -> Answer {
+    answer::ready([v1::LoadBalancerIngress {
+        ip: "192.0.2.7".to_owned(),
+        ..Default::default()
+    }])
 }
 
 impl Balancers {
@@ -53,8 +54,7 @@ impl Balancers {
     async fn behave(&self, ctx: &Context, service: &Service) -> Result<(), Error> {
         match service.name.as_str() {
             "panics" => panic!("secret of the vendor"),
-            "refused" => Err(Error::invalid_annotation("no such thing")
-                .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
+            "refused" => Err(Error::invalid_annotation("no such thing").with_effects(effects())),
             name if name.starts_with("slow") => {
                 sleep(Duration::from_secs(5)).await;
                 Ok(())
@@ -82,50 +82,47 @@ impl LoadBalancers for Balancers {
     async fn get_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         _: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
-        let made = self.made.lock().contains_key(&service.uid);
-        Ok(if made {
-            Observed::Ready(load_balancer(&service.uid)).into()
-        } else {
-            Observed::Absent.into()
-        })
+    ) -> Result<Answer, Error> {
+        let made = self.made.lock().contains_key(&request.service().uid);
+        Ok(if made { ready() } else { answer::absent() })
     }
 
     async fn ensure_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
-        self.behave(ctx, service).await?;
-        self.set(&service.uid, targets);
-        Ok(Ensured::Ready(load_balancer(&service.uid)).into())
+    ) -> Result<Answer, Error> {
+        self.behave(ctx, request.service()).await?;
+        self.set(&request.service().uid, targets);
+        Ok(ready())
     }
 
     async fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         self.behave(ctx, service).await?;
         if !self.made.lock().contains_key(&service.uid) {
-            return Ok(Updated::Absent.into());
+            return Ok(answer::absent());
         }
         self.set(&service.uid, targets);
-        Ok(Updated::ready(None).into())
+        Ok(answer::ready([]))
     }
 
     async fn delete_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
-        self.behave(ctx, service).await?;
-        self.made.lock().remove(&service.uid);
-        Ok(Deleted::Absent.into())
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        self.behave(ctx, request.service()).await?;
+        self.made.lock().remove(&request.service().uid);
+        Ok(answer::absent())
     }
 
     async fn list_load_balancers(
@@ -134,31 +131,26 @@ impl LoadBalancers for Balancers {
         load_balancers: &mut LoadBalancerSink,
     ) -> Result<(), Error> {
         let made: Vec<_> = self.made.lock().keys().cloned().collect();
-        for uid in made {
-            let tag = ServiceName::new("", "", uid.as_str());
-            let owned = OwnedLoadBalancer::new(load_balancer(&uid)).with_service(tag);
-            load_balancers.send(owned).await?;
-        }
-        Ok(())
+        let owned = made.into_iter().map(|uid| v1::OwnedLoadBalancer {
+            service: Some(v1::ServiceRef {
+                uid,
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        load_balancers.send_all(owned).await
     }
 
     async fn plan_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
-        operation: &PlanOperation,
+        _: &v1::PlanLoadBalancerRequest,
+        targets: Option<&Targets>,
     ) -> Result<Vec<PlannedChange>, Error> {
-        let (action, summary) = match operation {
-            PlanOperation::Ensure(targets) => {
-                (ChangeAction::Create, format!("{} targets", targets.len()))
-            }
-            PlanOperation::Delete => (ChangeAction::Delete, String::new()),
-            other => unreachable!("{other:?}"),
-        };
-        Ok(vec![
-            PlannedChange::new(action, "load-balancer", summary)
-                .with_resource_id(service.uid.clone()),
-        ])
+        Ok(vec![PlannedChange {
+            summary: format!("{} targets", targets.map_or(0, Targets::len)),
+            ..Default::default()
+        }])
     }
 }
 

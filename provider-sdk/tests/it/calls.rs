@@ -3,10 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
-use outrigger_api::v1::{self, GetStatusRequest, instance_result::Outcome as Wire};
-use outrigger_provider_sdk::{
-    Context, Error, Instances, InstancesCapability, Lookup, Lookups, Node, Server,
-};
+use outrigger_api::v1::{self, GetStatusRequest, Node, instance_result::Outcome as Wire};
+use outrigger_provider_sdk::{Context, Error, Instances, Lookups, Outcome, Server};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Request};
@@ -50,13 +48,10 @@ async fn a_panic_is_an_internal_error_and_the_next_call_works() {
 
 #[tokio::test]
 async fn a_panic_about_one_node_is_its_own_result() {
-    let rig = serve(Each(
-        InstancesCapability::default(),
-        async |_: Context, node: Node| {
-            assert_ne!(node.name, "bad");
-            Ok(found(&node.name))
-        },
-    ));
+    let rig = serve(Each(8, async |_: Context, node: Node| {
+        assert_ne!(node.name, "bad");
+        Ok(found(&node.name))
+    }));
     let answer = lookup(&mut rig.instances().await, ask(&["a", "bad", "b"]))
         .await
         .unwrap();
@@ -164,7 +159,7 @@ async fn a_handler_that_ignores_its_callers_end_is_dropped_in_the_end() {
 async fn single_lookups_end_with_their_caller() {
     let lookups = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&lookups);
-    let capability = InstancesCapability::default().with_concurrency(2);
+    let capability = 2;
     let rig = serve(Each(capability, move |_: Context, node: Node| {
         count.fetch_add(1, Ordering::SeqCst);
         async move {
@@ -184,14 +179,11 @@ async fn single_lookups_end_with_their_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_knows_its_deadline() {
-    let rig = serve(Each(
-        InstancesCapability::default(),
-        async |ctx: Context, _: Node| {
-            let left = ctx.remaining().map_or(0, |left| left.as_millis());
-            assert_eq!(ctx.traceparent(), Some("00-aa-bb-01"));
-            Ok(Lookup::not_managed(left.to_string()))
-        },
-    ));
+    let rig = serve(Each(8, async |ctx: Context, _: Node| {
+        let left = ctx.remaining().map_or(0, |left| left.as_millis());
+        assert_eq!(ctx.traceparent(), Some("00-aa-bb-01"));
+        Ok(Outcome::not_managed(left.to_string()).into())
+    }));
     let mut request = Request::new(ask(&["a"]));
     request.set_timeout(Duration::from_secs(30));
     request
@@ -213,13 +205,10 @@ async fn a_handler_knows_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn an_answered_call_is_not_cancelled_afterwards() {
     let (contexts, mut kept) = mpsc::unbounded_channel();
-    let rig = serve(Each(
-        InstancesCapability::default(),
-        move |ctx: Context, node: Node| {
-            contexts.send(ctx).unwrap();
-            async move { Ok(found(&node.name)) }
-        },
-    ));
+    let rig = serve(Each(8, move |ctx: Context, node: Node| {
+        contexts.send(ctx).unwrap();
+        async move { Ok(found(&node.name)) }
+    }));
     let mut request = Request::new(ask(&["a"]));
     request.set_timeout(Duration::from_secs(3));
     rig.instances()

@@ -13,8 +13,8 @@ use outrigger_api::v1::{
     HandshakeRequest, HandshakeResponse,
 };
 use outrigger_provider_sdk::{
-    Context, Error, Instance, InstanceSink, Instances, InstancesCapability, Lookup, Lookups, Node,
-    Provider, ProviderInfo, ProviderStatus, Query, ServeError, Server,
+    Context, Error, InstanceSink, Instances, Lookup, Lookups, Outcome, Provider, ProviderInfo,
+    Query, ServeError, Server,
 };
 use parking_lot::Mutex;
 use tokio::io::DuplexStream;
@@ -31,15 +31,22 @@ use tower::service_fn;
 #[derive(Clone, Default)]
 pub(crate) struct Named {
     pub(crate) info: ProviderInfo,
-    pub(crate) status: Arc<Mutex<ProviderStatus>>,
+    pub(crate) status: Arc<Mutex<v1::GetStatusResponse>>,
 }
 
 impl Named {
     pub(crate) fn new() -> Self {
         Self {
             info: ProviderInfo::new("test", "1.2.3"),
-            status: Arc::default(),
+            status: Arc::new(Mutex::new(status(v1::Readiness::Ready))),
         }
+    }
+}
+
+pub(crate) fn status(readiness: v1::Readiness) -> v1::GetStatusResponse {
+    v1::GetStatusResponse {
+        readiness: readiness.into(),
+        ..Default::default()
     }
 }
 
@@ -48,24 +55,29 @@ impl Provider for Named {
         self.info.clone()
     }
 
-    fn status(&self) -> ProviderStatus {
+    fn status(&self) -> v1::GetStatusResponse {
         self.status.lock().clone()
     }
 }
 
-/// Instances whose single lookup is a closure.
-pub(crate) struct Each<F>(pub(crate) InstancesCapability, pub(crate) F);
+/// Instances whose single lookup is a closure, so many at a time.
+pub(crate) struct Each<F>(pub(crate) usize, pub(crate) F);
 
 impl<F, R> Instances for Each<F>
 where
-    F: Fn(Context, Node) -> R + Send + Sync + 'static,
+    F: Fn(Context, v1::Node) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Lookup, Error>> + Send,
 {
-    fn capability(&self) -> InstancesCapability {
-        self.0.clone()
+    fn concurrency(&self) -> usize {
+        self.0
     }
 
-    async fn get_instance(&self, ctx: &Context, node: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(
+        &self,
+        ctx: &Context,
+        node: &v1::Node,
+        _: &Query,
+    ) -> Result<Lookup, Error> {
         (self.1)(ctx.clone(), node.clone()).await
     }
 }
@@ -75,17 +87,17 @@ pub(crate) struct Batch<F>(pub(crate) F);
 
 impl<F, R> Instances for Batch<F>
 where
-    F: Fn(Context, Vec<Node>) -> R + Send + Sync + 'static,
+    F: Fn(Context, Vec<v1::Node>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Lookups, Error>> + Send,
 {
-    async fn get_instance(&self, _: &Context, _: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(&self, _: &Context, _: &v1::Node, _: &Query) -> Result<Lookup, Error> {
         unreachable!("the batch is asked")
     }
 
     async fn get_instances(
         &self,
         ctx: &Context,
-        nodes: &[Node],
+        nodes: &[v1::Node],
         _: &Query,
     ) -> Result<Lookups, Error> {
         (self.0)(ctx.clone(), nodes.to_vec()).await
@@ -99,11 +111,14 @@ impl<F> Instances for List<F>
 where
     F: AsyncList,
 {
-    fn capability(&self) -> InstancesCapability {
-        InstancesCapability::default().with_list(self.0)
+    fn capability(&self) -> v1::InstancesCapability {
+        v1::InstancesCapability {
+            list: self.0,
+            ..Default::default()
+        }
     }
 
-    async fn get_instance(&self, _: &Context, _: &Node, _: &Query) -> Result<Lookup, Error> {
+    async fn get_instance(&self, _: &Context, _: &v1::Node, _: &Query) -> Result<Lookup, Error> {
         unreachable!("the list is asked")
     }
 
@@ -236,7 +251,11 @@ pub(crate) fn ask(names: &[&str]) -> BatchGetInstancesRequest {
 }
 
 pub(crate) fn found(name: &str) -> Lookup {
-    Lookup::found(Instance::new(format!("test://{name}")))
+    Outcome::Found(v1::Instance {
+        provider_id: format!("test://{name}"),
+        ..Default::default()
+    })
+    .into()
 }
 
 pub(crate) async fn lookup(
@@ -256,8 +275,7 @@ pub(crate) fn reason(status: &Status) -> String {
 
 /// A provider that finds every node.
 pub(crate) fn finds_all() -> Server {
-    Server::new(Named::new()).instances(Each(
-        InstancesCapability::default(),
-        async |_: Context, node: Node| Ok(found(&node.name)),
-    ))
+    Server::new(Named::new()).instances(Each(8, async |_: Context, node: v1::Node| {
+        Ok(found(&node.name))
+    }))
 }

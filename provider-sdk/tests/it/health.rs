@@ -1,12 +1,13 @@
 use std::time::Duration;
 
-use outrigger_provider_sdk::{Provider, ProviderInfo, ProviderStatus, Readiness, Server};
+use outrigger_api::v1::{GetStatusResponse, Readiness};
+use outrigger_provider_sdk::{Provider, ProviderInfo, Server};
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{Named, Rig, finds_all};
+use crate::harness::{Named, Rig, finds_all, status};
 
 fn of(service: &str) -> HealthCheckRequest {
     HealthCheckRequest {
@@ -25,7 +26,7 @@ async fn serving_is_ready_or_degraded() {
         (Readiness::Degraded, ServingStatus::Serving),
         (Readiness::Broken, ServingStatus::NotServing),
     ] {
-        *named.status.lock() = ProviderStatus::new(readiness);
+        *named.status.lock() = status(readiness);
         for service in ["", "cloudprovider.v1.ProviderService"] {
             let answer = client.check(of(service)).await.unwrap().into_inner();
             assert_eq!(answer.status(), expected, "{readiness:?} {service:?}");
@@ -72,9 +73,9 @@ async fn a_watch_tells_each_change_once_and_ends_with_the_server() {
         message.map(|answer| answer.status())
     };
     assert_eq!(next(&mut watch).await, Some(ServingStatus::Serving));
-    *named.status.lock() = ProviderStatus::new(Readiness::Broken);
+    *named.status.lock() = status(Readiness::Broken);
     assert_eq!(next(&mut watch).await, Some(ServingStatus::NotServing));
-    *named.status.lock() = ProviderStatus::ready();
+    *named.status.lock() = status(Readiness::Ready);
     assert_eq!(next(&mut watch).await, Some(ServingStatus::Serving));
 
     rig.stop.cancel();
@@ -90,7 +91,7 @@ impl Provider for Panics {
         ProviderInfo::new("test", "1")
     }
 
-    fn status(&self) -> ProviderStatus {
+    fn status(&self) -> GetStatusResponse {
         panic!("status of the test")
     }
 }

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outrigger_api::v1::{ListInstancesRequest, ListInstancesResponse};
-use outrigger_provider_sdk::{Context, Error, Instance, InstanceSink, Server};
+use outrigger_api::v1::{Instance, ListInstancesRequest, ListInstancesResponse};
+use outrigger_provider_sdk::{Context, Error, InstanceSink, Server};
 use prost::Message;
 use tokio::sync::Notify;
 use tonic::{Code, Request};
@@ -18,7 +18,11 @@ fn request() -> ListInstancesRequest {
 }
 
 fn instance(number: usize) -> Instance {
-    Instance::new(format!("test://{number:06}")).with_instance_type("x".repeat(1000))
+    Instance {
+        provider_id: format!("test://{number:06}"),
+        instance_type: "x".repeat(1000),
+        ..Default::default()
+    }
 }
 
 fn serve(list: impl AsyncList) -> Rig {

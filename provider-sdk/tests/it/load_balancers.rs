@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
-    ListLoadBalancersRequest, LoadBalancerDisposition as Wire, NodeTargets,
-    PlanLoadBalancerRequest, Service,
+    ListLoadBalancersRequest, LoadBalancerDisposition as Wire, LoadBalancersCapability,
+    NodeTargets, PlanLoadBalancerRequest, Service,
 };
-use outrigger_provider_sdk::{LoadBalancersCapability, ServeError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Request};
@@ -18,11 +17,11 @@ use crate::harness::{context, reason};
 /// LBS-01, LBS-02, LBS-12.
 #[tokio::test]
 async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
-    let balancers = Balancers::with(
-        LoadBalancersCapability::default()
-            .with_list(true)
-            .with_plan(true),
-    );
+    let balancers = Balancers::with(LoadBalancersCapability {
+        list: true,
+        plan: true,
+        ..Default::default()
+    });
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     let get = || GetLoadBalancerRequest {
@@ -138,8 +137,10 @@ async fn an_update_sets_targets_and_makes_no_load_balancer() {
 /// LBS-11.
 #[tokio::test]
 async fn a_foreign_class_is_not_managed_and_touches_nothing() {
-    let balancers =
-        Balancers::with(LoadBalancersCapability::default().with_classes(["test/a".to_owned()]));
+    let balancers = Balancers::with(LoadBalancersCapability {
+        classes: vec!["test/a".to_owned()],
+        ..Default::default()
+    });
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     for (class, expected) in [("test/a", Wire::Ready), ("other/b", Wire::NotManaged)] {
@@ -178,9 +179,10 @@ async fn one_service_is_worked_on_by_one_call_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_one_at_a_time_changes_one_at_a_time() {
     for (max_in_flight, took) in [(1, 20), (2, 10), (0, 5)] {
-        let rig = serve(&Balancers::with(
-            LoadBalancersCapability::default().with_max_in_flight(max_in_flight),
-        ));
+        let rig = serve(&Balancers::with(LoadBalancersCapability {
+            max_in_flight,
+            ..Default::default()
+        }));
         let [mut first, mut second, mut other, mut third] = [
             client(&rig).await,
             client(&rig).await,
@@ -232,29 +234,4 @@ async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {
     balancers.second.notify_one();
     let step = timeout(Duration::from_secs(5), seen.recv()).await;
     assert_eq!(step.expect("the handler was dropped"), Some("tagged"));
-}
-
-#[tokio::test]
-async fn declarations_about_load_balancers_are_checked_at_the_start() {
-    for (capability, says) in [
-        (
-            LoadBalancersCapability::default().with_no_default_class(true),
-            "no Service at all",
-        ),
-        (
-            LoadBalancersCapability::default().with_classes([String::new()]),
-            "one is empty",
-        ),
-        (
-            LoadBalancersCapability::default().with_configuration_revision("r".repeat(65)),
-            "has 65 bytes",
-        ),
-    ] {
-        let mut rig = serve(&Balancers::with(capability));
-        let ended = rig.ended(Duration::from_secs(5)).await;
-        let Err(ServeError::Provider(text)) = ended else {
-            panic!("it serves")
-        };
-        assert!(text.contains(says), "{text}");
-    }
 }

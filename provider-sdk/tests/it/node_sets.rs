@@ -7,10 +7,7 @@ use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
     self, NodeSetRef, NodeTargets, PlanLoadBalancerRequest, SyncNodeSetRequest, node_targets,
 };
-use outrigger_provider_sdk::{
-    Answer, ChangeAction, Context, Deleted, Ensured, Error, LoadBalancers, LoadBalancersCapability,
-    Observed, PlanOperation, PlannedChange, Server, Service, Targets, Updated,
-};
+use outrigger_provider_sdk::{Answer, Context, Error, LoadBalancers, Server, Targets, answer};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -22,65 +19,61 @@ use crate::harness::{Named, Rig, context, handshake, node, reason};
 struct Names;
 
 impl LoadBalancers for Names {
-    fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability::default().with_plan(true)
+    fn capability(&self) -> v1::LoadBalancersCapability {
+        v1::LoadBalancersCapability {
+            plan: true,
+            ..Default::default()
+        }
     }
 
     async fn get_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::GetLoadBalancerRequest,
         _: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
-        Ok(Observed::Absent.into())
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 
     async fn ensure_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::EnsureLoadBalancerRequest,
         _: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
-        Ok(Ensured::NotManaged.into())
+    ) -> Result<Answer, Error> {
+        Ok(answer::not_managed())
     }
 
     async fn update_load_balancer_nodes(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::UpdateLoadBalancerNodesRequest,
         _: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
-        Ok(Updated::Absent.into())
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 
     async fn delete_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
-        Ok(Deleted::Absent.into())
+        _: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 
     async fn plan_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
-        operation: &PlanOperation,
-    ) -> Result<Vec<PlannedChange>, Error> {
-        let PlanOperation::Ensure(targets) = operation else {
-            return Ok(Vec::new());
+        _: &PlanLoadBalancerRequest,
+        targets: Option<&Targets>,
+    ) -> Result<Vec<v1::PlannedChange>, Error> {
+        let targets = targets.cloned().unwrap_or_default();
+        let change = |node: &v1::Node| v1::PlannedChange {
+            resource_id: node.name.clone(),
+            summary: targets.revision().unwrap_or_default().to_owned(),
+            ..Default::default()
         };
-        Ok(targets
-            .iter()
-            .map(|node| {
-                PlannedChange::new(
-                    ChangeAction::Create,
-                    "target",
-                    targets.revision().unwrap_or_default().to_owned(),
-                )
-                .with_resource_id(node.name.as_str())
-            })
-            .collect())
+        Ok(targets.iter().map(change).collect())
     }
 }
 

@@ -7,7 +7,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use outrigger_provider_sdk::{Context, Error, InstancesCapability, Lookup, Node, Server};
+use outrigger_api::v1::Node;
+use outrigger_provider_sdk::{Context, Error, Lookup, Server};
 use prost::Message;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
@@ -96,10 +97,11 @@ async fn unknown_methods_and_services_are_not_offered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_passes_here_is_called_so() {
-    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
-        InstancesCapability::default(),
-        async |_: Context, _: Node| std::future::pending::<Result<Lookup, Error>>().await,
-    )));
+    let rig = Rig::serve(
+        Server::new(Named::new()).instances(Each(8, async |_: Context, _: Node| {
+            std::future::pending::<Result<Lookup, Error>>().await
+        })),
+    );
     rig.instances().await;
     let mut client = Client::dial(&rig).await;
     // tonic's own timer would answer CANCELLED; which of the two fires first must not be chance.

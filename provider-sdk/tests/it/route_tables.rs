@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
-    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, ListRoutesRequest,
-    ListRoutesResponse,
+    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, KubernetesEffects,
+    ListRoutesRequest, ListRoutesResponse, Route, RoutesCapability,
 };
-use outrigger_provider_sdk::{
-    Context, Effects, Error, Route, RouteChange, RouteSink, Routes, RoutesCapability, Server,
-};
+use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, Server, WithEffects};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
@@ -46,8 +44,7 @@ impl Table {
     async fn behave(&self, ctx: &Context, route: &Route) -> Result<(), Error> {
         match route.node_name.as_str() {
             "panics" => panic!("secret of the vendor"),
-            "refused" => Err(Error::quota_exceeded("the table is full")
-                .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
+            "refused" => Err(Error::quota_exceeded("the table is full").with_effects(effects())),
             name if name.starts_with("slow") => {
                 sleep(Duration::from_secs(5)).await;
                 Ok(())
@@ -69,7 +66,7 @@ impl Table {
 
 impl Routes for Table {
     fn capability(&self) -> RoutesCapability {
-        self.capability.clone()
+        self.capability
     }
 
     async fn list_routes(&self, _: &Context, routes: &mut RouteSink) -> Result<(), Error> {
@@ -78,23 +75,33 @@ impl Routes for Table {
         self.list_ends.map_or(Ok(()), |end| end())
     }
 
-    async fn create_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn create_route(
+        &self,
+        ctx: &Context,
+        route: &Route,
+    ) -> Result<WithEffects<Option<Route>>, Error> {
         self.behave(ctx, route).await?;
         let mut routes = self.routes.lock();
         let made = routes
             .entry(route.destination_cidr.clone())
-            .or_insert_with(|| {
-                let made = Route::new(route.destination_cidr.as_str());
-                made.with_name(format!("r-{}", route.node_name))
-                    .with_node_name(route.node_name.as_str())
+            .or_insert_with(|| Route {
+                name: format!("r-{}", route.node_name),
+                ..route.clone()
             });
-        Ok(RouteChange::created(made.clone()))
+        Ok(Some(made.clone()).into())
     }
 
-    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<WithEffects<()>, Error> {
         self.behave(ctx, route).await?;
         self.routes.lock().remove(&route.destination_cidr);
-        Ok(RouteChange::deleted())
+        Ok(().into())
+    }
+}
+
+pub(crate) fn effects() -> KubernetesEffects {
+    KubernetesEffects {
+        remove_annotations: vec!["x.test/y".to_owned()],
+        ..KubernetesEffects::default()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use outrigger_api::v1::{BatchGetInstancesRequest, CallContext, ClusterInfo, HandshakeRequest};
-use outrigger_provider_sdk::{Context, InstancesCapability, Node, Server};
+use outrigger_api::v1::{
+    BatchGetInstancesRequest, CallContext, ClusterInfo, HandshakeRequest, Node,
+};
+use outrigger_provider_sdk::{Context, Server};
 use parking_lot::Mutex;
 use prost::{Message, encoding};
 use tonic::Code;
@@ -34,8 +36,7 @@ async fn the_highest_minor_of_both_is_ours() {
 async fn fields_of_a_later_minor_are_ignored_in_each_message_of_a_call() {
     let minors = Arc::new(Mutex::new(Vec::new()));
     let writer = Arc::clone(&minors);
-    let capability = InstancesCapability::default();
-    let instances = Each(capability, move |_: Context, node: Node| {
+    let instances = Each(8, move |_: Context, node: Node| {
         writer.lock().push(node.name.clone());
         async move { Ok(found(&node.name)) }
     });

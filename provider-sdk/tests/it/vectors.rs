@@ -10,8 +10,7 @@ use outrigger_api::v1::{
     HandshakeRequest, NodeTargets, SyncNodeSetRequest, node_targets,
 };
 use outrigger_provider_sdk::{
-    Answer, Cluster, Context, Deleted, Ensured, Error, InstancesCapability, LoadBalancers, Lookup,
-    Node, Observed, Server, Service, Targets, Updated,
+    Answer, Context, Error, LoadBalancers, Outcome, Server, Targets, answer,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -77,37 +76,37 @@ impl LoadBalancers for Kept {
     async fn get_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::GetLoadBalancerRequest,
         _: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
-        Ok(Observed::Absent.into())
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 
     async fn ensure_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
+    ) -> Result<Answer, Error> {
         *self.0.lock() = targets.clone();
-        Ok(Ensured::NotManaged.into())
+        Ok(answer::not_managed())
     }
 
     async fn update_load_balancer_nodes(
         &self,
         _: &Context,
-        _: &Service,
+        _: &v1::UpdateLoadBalancerNodesRequest,
         _: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
-        Ok(Updated::Absent.into())
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 
     async fn delete_load_balancer(
         &self,
         _: &Context,
-        _: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
-        Ok(Deleted::Absent.into())
+        _: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        Ok(answer::absent())
     }
 }
 
@@ -169,7 +168,7 @@ async fn node_sets() {
             };
             if check(step, balancers.ensure_load_balancer(request).await).is_some() {
                 let kept = kept.0.lock();
-                let facts = |node: &Node| {
+                let facts = |node: &v1::Node| {
                     let labels = node.labels.clone();
                     (
                         node.name.clone(),
@@ -214,24 +213,21 @@ fn look_up(context: &Value, name: &str) -> BatchGetInstancesRequest {
 #[tokio::test]
 async fn handshakes_and_contexts() {
     for vector in [read("handshake"), read("context")].concat() {
-        let kept: Arc<Mutex<Cluster>> = Arc::default();
+        let kept: Arc<Mutex<ClusterInfo>> = Arc::default();
         let (entered, leave) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let instances = {
             let (kept, entered, leave) = (kept.clone(), entered.clone(), leave.clone());
-            Each(
-                InstancesCapability::default(),
-                move |ctx: Context, node: Node| {
-                    let (kept, entered, leave) = (kept.clone(), entered.clone(), leave.clone());
-                    async move {
-                        if node.name == "waits" {
-                            entered.notify_one();
-                            leave.notified().await;
-                        }
-                        *kept.lock() = ctx.cluster().clone();
-                        Ok(Lookup::not_visible_yet())
+            Each(8, move |ctx: Context, node: v1::Node| {
+                let (kept, entered, leave) = (kept.clone(), entered.clone(), leave.clone());
+                async move {
+                    if node.name == "waits" {
+                        entered.notify_one();
+                        leave.notified().await;
                     }
-                },
-            )
+                    *kept.lock() = ctx.cluster().clone();
+                    Ok(Outcome::not_visible_yet("").into())
+                }
+            })
         };
         let rig = Rig::serve(Server::new(Named::new()).instances(instances));
         let channel = rig.dial().await;

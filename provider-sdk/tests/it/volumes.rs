@@ -4,10 +4,7 @@ use outrigger_api::v1::{
     self, AbsenceCertainty, get_volume_response::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
-use outrigger_provider_sdk::{
-    Context, Error, NodeRequirement, ServeError, Server, Volume, VolumeLookup, VolumeSource,
-    VolumeSourceKind, VolumeTopology, Volumes, VolumesCapability,
-};
+use outrigger_provider_sdk::{Context, Error, Outcome as Answer, Server, Volumes};
 use tonic::{Status, transport::Channel};
 
 use crate::harness::{Named, Rig, context, handshake};
@@ -16,26 +13,32 @@ use crate::harness::{Named, Rig, context, handshake};
 struct Disks;
 
 impl Volumes for Disks {
-    fn capability(&self) -> VolumesCapability {
-        VolumesCapability::default()
-            .with_csi_drivers(["disk.example".to_owned()])
-            .with_source_kinds([VolumeSourceKind::Cinder])
+    fn capability(&self) -> v1::VolumesCapability {
+        v1::VolumesCapability {
+            csi_drivers: vec!["disk.example".to_owned()],
+            ..Default::default()
+        }
     }
 
-    async fn get_volume(&self, _: &Context, volume: &Volume) -> Result<VolumeLookup, Error> {
-        let handle = match &volume.source {
-            VolumeSource::Csi { volume_handle, .. } => volume_handle,
-            VolumeSource::Cinder { volume_id, .. } => volume_id,
+    async fn get_volume(
+        &self,
+        _: &Context,
+        volume: &v1::Volume,
+    ) -> Result<Answer<v1::VolumeTopology>, Error> {
+        let source = volume.source.as_ref().and_then(|one| one.source.as_ref());
+        let handle = match source {
+            Some(Source::Csi(volume)) => &volume.volume_handle,
+            Some(Source::Cinder(volume)) => &volume.volume_id,
             _ => return Err(Error::unsupported_feature("not looked up here")),
         };
         match handle.as_str() {
-            "zonal" => Ok(VolumeLookup::Found(
-                VolumeTopology::zonal("r", ["a", "b"])
-                    .with_node_terms([vec![NodeRequirement::new("k", ["v"])]]),
-            )),
-            "gone" => Ok(VolumeLookup::Absent("deleted".to_owned())),
-            "young" => Ok(VolumeLookup::NotVisibleYet("made just now".to_owned())),
-            "foreign" => Ok(VolumeLookup::NotManaged("another project".to_owned())),
+            "zonal" => Ok(Answer::Found(v1::VolumeTopology {
+                labels: [("zone".to_owned(), "a".to_owned())].into(),
+                ..Default::default()
+            })),
+            "gone" => Ok(Answer::absent("deleted")),
+            "young" => Ok(Answer::not_visible_yet("made just now")),
+            "foreign" => Ok(Answer::not_managed("another project")),
             _ => Err(Error::malformed_volume_handle("no handle")),
         }
     }
@@ -46,7 +49,6 @@ async fn client(rig: &Rig) -> VolumesServiceClient<Channel> {
     let offered = handshake(channel.clone(), 1, 1).await.unwrap();
     let offered = offered.capabilities.unwrap().volumes.unwrap();
     assert_eq!(offered.csi_drivers, ["disk.example"]);
-    assert_eq!(offered.source_kinds, [v1::VolumeSourceKind::Cinder as i32]);
     VolumesServiceClient::new(channel)
 }
 
@@ -94,8 +96,7 @@ async fn each_outcome_of_a_volume_travels() {
     else {
         panic!("{outcomes:?}");
     };
-    assert_eq!(topology.labels["topology.kubernetes.io/zone"], "a__b");
-    assert_eq!(topology.node_terms[0].requirements[0].values, ["v"]);
+    assert_eq!(topology.labels["zone"], "a");
     assert_eq!(
         (&*absent.reason, &*foreign.reason),
         ("deleted", "another project")
@@ -109,33 +110,5 @@ async fn each_outcome_of_a_volume_travels() {
         let error = ask(&mut client, source).await.unwrap_err();
         assert_eq!(error.code(), tonic::Code::InvalidArgument);
         assert_eq!(error.message(), says);
-    }
-}
-
-/// A capability that the controller would refuse ends the start.
-#[tokio::test]
-async fn a_wrong_volumes_capability_is_refused_at_the_start() {
-    struct Wrong(VolumesCapability);
-    impl Volumes for Wrong {
-        fn capability(&self) -> VolumesCapability {
-            self.0.clone()
-        }
-
-        async fn get_volume(&self, _: &Context, _: &Volume) -> Result<VolumeLookup, Error> {
-            unreachable!("not served")
-        }
-    }
-    let drivers = |drivers: &[&str]| {
-        let drivers = drivers.iter().map(|driver| (*driver).to_owned());
-        VolumesCapability::default().with_csi_drivers(drivers.collect::<Vec<_>>())
-    };
-    for capability in [
-        drivers(&[""]),
-        drivers(&["d"; 65]),
-        drivers(&["d"]).with_max_in_flight(257),
-    ] {
-        let mut rig = Rig::serve(Server::new(Named::new()).volumes(Wrong(capability)));
-        let ended = rig.ended(std::time::Duration::from_secs(5)).await;
-        assert!(matches!(ended, Err(ServeError::Provider(_))), "{ended:?}");
     }
 }

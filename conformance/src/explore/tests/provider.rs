@@ -9,9 +9,9 @@ use std::{
 };
 
 use outrigger_provider_sdk::{
-    Answer, Context, Deleted, Endpoint, Ensured, Error, Ingress, LoadBalancer, LoadBalancers,
-    LoadBalancersCapability, Observed, OwnedLoadBalancer, Provider, ProviderInfo, Server, Service,
-    ServiceName, Targets, Updated,
+    Answer, Context, Endpoint, Error, LoadBalancerSink, LoadBalancers, OfService as _, Provider,
+    ProviderInfo, Server, Targets, answer,
+    v1::{self, Service},
 };
 use tempfile::TempDir;
 use tokio::{net::UnixStream, task::JoinSet, time::Instant};
@@ -204,38 +204,43 @@ fn names(targets: &Targets) -> Vec<String> {
     targets.iter().map(|node| node.name.clone()).collect()
 }
 
-fn described(uid: &str, last: u8) -> LoadBalancer {
-    let ip = [198, 18, 0, last].into();
-    LoadBalancer::new(uid).with_ingress([Ingress::ip(ip)])
+fn ready(last: u8) -> Answer {
+    answer::ready([v1::LoadBalancerIngress {
+        ip: format!("198.18.0.{last}"),
+        ..v1::LoadBalancerIngress::default()
+    }])
 }
 
 impl LoadBalancers for Balancers {
-    fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability::default().with_list(true)
+    fn capability(&self) -> v1::LoadBalancersCapability {
+        v1::LoadBalancersCapability {
+            list: true,
+            ..v1::LoadBalancersCapability::default()
+        }
     }
 
     async fn get_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         targets: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         self.hesitate()?;
         Ok(self.with(|cloud| {
             let one = cloud.balancers.get(&service.uid);
             let Some(one) = one.filter(|one| !one.is_lost) else {
-                return Observed::Absent.into();
+                return answer::absent();
             };
             let targets = targets.map_or_else(|| one.targets.clone(), names);
             let desired = desired(service, targets);
             let same = (&desired.ports, &desired.sources, &desired.targets)
                 == (&one.ports, &one.sources, &one.targets);
             let is_other = self.has(Defect::OldAddressIsSaid) && one.sources_changed;
-            let said = described(&service.uid, if is_other { 2 } else { 1 });
             if same {
-                Observed::Ready(said).into()
+                ready(if is_other { 2 } else { 1 })
             } else {
-                Answer::from(Observed::Differs(said)).because("Other", "it is another one")
+                answer::differs("it is another one")
             }
         }))
     }
@@ -243,9 +248,10 @@ impl LoadBalancers for Balancers {
     async fn ensure_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         self.hesitate()?;
         let mut desired = desired(service, names(targets));
         self.with(|cloud| {
@@ -274,35 +280,37 @@ impl LoadBalancers for Balancers {
         let is_slow =
             self.has(Defect::Hesitates) && self.with(|cloud| cloud.calls.is_multiple_of(4));
         if is_slow {
-            return Ok(Ensured::in_progress(Duration::from_millis(1), None).into());
+            return Ok(answer::in_progress(Duration::from_millis(1), []));
         }
-        Ok(Ensured::Ready(described(&service.uid, 1)).into())
+        Ok(ready(1))
     }
 
     async fn update_load_balancer_nodes(
         &self,
         _: &Context,
-        service: &Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         self.hesitate()?;
         let targets = names(targets);
         Ok(self.with(|cloud| {
             let Some(one) = cloud.balancers.get_mut(&service.uid) else {
-                return Updated::Absent.into();
+                return answer::absent();
             };
             if !(targets.is_empty() && self.has(Defect::ForgetsTargets)) {
                 one.targets = targets;
             }
-            Updated::ready(None).into()
+            answer::ready([])
         }))
     }
 
     async fn delete_load_balancer(
         &self,
         _: &Context,
-        service: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         self.hesitate()?;
         self.with(|cloud| {
             if self.has(Defect::DeletesByALateList)
@@ -322,13 +330,13 @@ impl LoadBalancers for Balancers {
                 cloud.remembered.insert(one.name, one.ports);
             }
         });
-        Ok(Deleted::Absent.into())
+        Ok(answer::absent())
     }
 
     async fn list_load_balancers(
         &self,
         _: &Context,
-        all: &mut outrigger_provider_sdk::LoadBalancerSink,
+        all: &mut LoadBalancerSink,
     ) -> Result<(), Error> {
         self.hesitate()?;
         let uids: Vec<_> = self.with(|cloud| {
@@ -337,16 +345,28 @@ impl LoadBalancers for Balancers {
             shown.map(|(uid, _)| uid.clone()).collect()
         });
         for (number, uid) in (2..).zip(uids) {
-            let name = ServiceName::new("", "", &uid);
-            let other = [198, 18, 1, number].into();
-            let points = [[198, 18, 0, 1].into(), other].map(Ingress::ip);
-            let count = if self.has(Defect::ListsAnAddressMore) {
-                2
-            } else {
-                1
+            let service = v1::ServiceRef {
+                uid: uid.clone(),
+                ..v1::ServiceRef::default()
             };
-            let listed = LoadBalancer::new(&uid).with_ingress(points[..count].to_vec());
-            let owned = OwnedLoadBalancer::new(listed).with_service(Some(name));
+            let id = v1::LoadBalancerIdentity {
+                id: uid,
+                ..v1::LoadBalancerIdentity::default()
+            };
+            let mut status = ready(1).status;
+            if self.has(Defect::ListsAnAddressMore)
+                && let Some(status) = &mut status
+            {
+                status.ingress.push(v1::LoadBalancerIngress {
+                    ip: format!("198.18.1.{number}"),
+                    ..v1::LoadBalancerIngress::default()
+                });
+            }
+            let owned = v1::OwnedLoadBalancer {
+                identity: Some(id),
+                service: Some(service),
+                status,
+            };
             all.send(owned).await?;
         }
         Ok(())

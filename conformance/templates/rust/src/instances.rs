@@ -1,48 +1,52 @@
 //! The machines of the cloud: three. Replace them by calls to yours.
 
-use outrigger_provider_sdk::{
-    Address, Context, Error, Instance, Instances, Lookup, Node, PowerState, Query,
-};
+use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Outcome, Query, v1};
 
 const SCHEME: &str = "my-cloud://";
 
 /// Name, address, whether it runs.
-const MACHINES: [(&str, [u8; 4], bool); 3] = [
-    ("node-1", [10, 0, 0, 1], true),
-    ("node-2", [10, 0, 0, 2], true),
-    ("node-3", [10, 0, 0, 3], false),
+const MACHINES: [(&str, &str, bool); 3] = [
+    ("node-1", "10.0.0.1", true),
+    ("node-2", "10.0.0.2", true),
+    ("node-3", "10.0.0.3", false),
 ];
 
 pub(crate) struct Machines;
 
 impl Instances for Machines {
-    async fn get_instance(&self, _: &Context, node: &Node, _: &Query) -> Result<Lookup, Error> {
-        lookup(node)
+    async fn get_instance(&self, _: &Context, node: &v1::Node, _: &Query) -> Result<Lookup, Error> {
+        Ok(lookup(node)?.into())
     }
 }
 
-fn lookup(node: &Node) -> Result<Lookup, Error> {
+fn lookup(node: &v1::Node) -> Result<Outcome<v1::Instance>, Error> {
     let id = node.provider_id.as_str();
     let name = match id.strip_prefix(SCHEME) {
         _ if id.is_empty() => node.name.as_str(),
-        None => return Ok(Lookup::not_managed(format!("{id} is another cloud's"))),
+        None => return Ok(Outcome::not_managed(format!("{id} is another cloud's"))),
         Some(name) if is_legal(name) => name,
         Some(_) => return Err(Error::malformed_provider_id(format!("{id} is no ID"))),
     };
     let Some((_, ip, runs)) = MACHINES.iter().find(|machine| machine.0 == name) else {
         // The controller may delete the Node: the cloud was asked during this call, and showed
         // everything.
-        return Ok(Lookup::absent());
+        return Ok(Outcome::absent(format!("there is no machine {name}")));
     };
     let power = if *runs {
-        PowerState::Running
+        v1::PowerState::Running
     } else {
-        PowerState::Shutdown
+        v1::PowerState::Shutdown
     };
-    let instance = Instance::new(format!("{SCHEME}{name}"))
-        .with_addresses([Address::InternalIp((*ip).into())])
-        .with_power_state(power);
-    Ok(Lookup::found(instance))
+    let address = v1::NodeAddress {
+        r#type: "InternalIP".to_owned(),
+        address: (*ip).to_owned(),
+    };
+    Ok(Outcome::Found(v1::Instance {
+        provider_id: format!("{SCHEME}{name}"),
+        addresses: vec![address],
+        power_state: power.into(),
+        ..v1::Instance::default()
+    }))
 }
 
 fn is_legal(name: &str) -> bool {
@@ -52,17 +56,21 @@ fn is_legal(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use outrigger_provider_sdk::{Error, Instance, Lookup, Node, Outcome, PowerState};
+    use outrigger_provider_sdk::{Error, Outcome, v1};
 
     use super::{SCHEME, lookup};
 
-    fn answer(name: &str, id: &str) -> Result<Lookup, Error> {
-        lookup(&Node::new(name).with_provider_id(id))
+    fn answer(name: &str, id: &str) -> Result<Outcome<v1::Instance>, Error> {
+        lookup(&v1::Node {
+            name: name.to_owned(),
+            provider_id: id.to_owned(),
+            ..v1::Node::default()
+        })
     }
 
-    fn instance(name: &str, id: &str) -> Instance {
-        match answer(name, id).map(|lookup| lookup.outcome) {
-            Ok(Outcome::Found(instance)) => *instance,
+    fn instance(name: &str, id: &str) -> v1::Instance {
+        match answer(name, id) {
+            Ok(Outcome::Found(instance)) => instance,
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -74,13 +82,13 @@ mod tests {
             format!("{SCHEME}node-1")
         );
         let by_id = instance("renamed", &format!("{SCHEME}node-3"));
-        assert_eq!(by_id.power_state, PowerState::Shutdown);
+        assert_eq!(by_id.power_state(), v1::PowerState::Shutdown);
     }
 
     #[test]
     fn what_is_no_machine_is_told_apart() {
-        assert_eq!(answer("gone", "").ok(), Some(Lookup::absent()));
-        let foreign = answer("foreign", "other-cloud://i-1").map(|lookup| lookup.outcome);
+        assert!(matches!(answer("gone", ""), Ok(Outcome::Absent(_))));
+        let foreign = answer("foreign", "other-cloud://i-1");
         assert!(matches!(foreign, Ok(Outcome::NotManaged(_))));
         assert!(answer("malformed", &format!("{SCHEME}not an id")).is_err());
     }

@@ -14,8 +14,10 @@ struct Cloud;
 
 impl Provider for Cloud {
     fn info(&self) -> ProviderInfo {
-        ProviderInfo::new(NAME, env!("CARGO_PKG_VERSION"))
-            .with_service_annotation_prefixes([ANNOTATIONS.to_owned()])
+        ProviderInfo {
+            service_annotation_prefixes: vec![ANNOTATIONS.to_owned()],
+            ..ProviderInfo::new(NAME, env!("CARGO_PKG_VERSION"))
+        }
     }
 }
 

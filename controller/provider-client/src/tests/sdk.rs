@@ -3,12 +3,11 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, io,
-    net::Ipv4Addr,
     sync::Arc,
 };
 
 use outrigger_core::{service::ServiceView, targets::Targets};
-use outrigger_provider_sdk::{self as sdk, Answer, Context, Ensured, Server, Updated};
+use outrigger_provider_sdk::{self as sdk, Answer, Context, OfService as _, Server, answer, v1};
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
@@ -32,7 +31,7 @@ type Content = BTreeMap<String, String>;
 struct Cloud(Arc<Mutex<HashMap<String, Content>>>);
 
 impl Cloud {
-    fn give(&self, service: &sdk::Service, targets: &sdk::Targets) {
+    fn give(&self, service: &v1::Service, targets: &sdk::Targets) {
         let nodes = targets.iter();
         let content = nodes.map(|node| (node.name.clone(), node.provider_id.clone()));
         self.0.lock().insert(service.uid.clone(), content.collect());
@@ -51,41 +50,41 @@ impl sdk::LoadBalancers for Cloud {
     async fn get_load_balancer(
         &self,
         _: &Context,
-        _: &sdk::Service,
+        _: &v1::GetLoadBalancerRequest,
         _: Option<&sdk::Targets>,
-    ) -> Result<Answer<sdk::Observed>, sdk::Error> {
-        Ok(sdk::Observed::Absent.into())
+    ) -> Result<Answer, sdk::Error> {
+        Ok(answer::absent())
     }
 
     async fn ensure_load_balancer(
         &self,
         _: &Context,
-        service: &sdk::Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &sdk::Targets,
-    ) -> Result<Answer<Ensured>, sdk::Error> {
-        self.give(service, targets);
-        let mut balancer = sdk::LoadBalancer::default();
-        let address = Ipv4Addr::new(192, 0, 2, 1).into();
-        balancer.ingress.push(sdk::Ingress::ip(address));
-        Ok(Ensured::Ready(balancer).into())
+    ) -> Result<Answer, sdk::Error> {
+        self.give(request.service(), targets);
+        Ok(answer::ready([v1::LoadBalancerIngress {
+            ip: "192.0.2.1".to_owned(),
+            ..v1::LoadBalancerIngress::default()
+        }]))
     }
 
     async fn update_load_balancer_nodes(
         &self,
         _: &Context,
-        service: &sdk::Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &sdk::Targets,
-    ) -> Result<Answer<Updated>, sdk::Error> {
-        self.give(service, targets);
-        Ok(Updated::ready(None).into())
+    ) -> Result<Answer, sdk::Error> {
+        self.give(request.service(), targets);
+        Ok(answer::ready([]))
     }
 
     async fn delete_load_balancer(
         &self,
         _: &Context,
-        _: &sdk::Service,
-    ) -> Result<Answer<sdk::Deleted>, sdk::Error> {
-        Ok(sdk::Deleted::Absent.into())
+        _: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, sdk::Error> {
+        Ok(answer::absent())
     }
 }
 

@@ -1,18 +1,29 @@
 use std::time::Duration;
 
-use outrigger_provider_sdk::{CancellationToken, Cluster, ErrorReason, Node, ServicePort};
+use outrigger_provider_sdk::v1::{ClusterInfo, Node, ServicePort};
+use outrigger_provider_sdk::{CancellationToken, ErrorReason};
 
 use super::*;
 
+fn port(protocol: &str, port: i32) -> ServicePort {
+    ServicePort {
+        protocol: protocol.to_owned(),
+        port,
+        ..ServicePort::default()
+    }
+}
+
 fn service() -> Service {
-    Service::new("default", "web", "uid-1")
-        .with_ports([
-            ServicePort::new("TCP", 80, 30_080),
-            ServicePort::new("UDP", 53, 0),
-        ])
-        .with_ip_families(["IPv4".to_owned()])
-        .with_external_traffic_policy("Cluster")
-        .with_session_affinity("None")
+    Service {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: "uid-1".to_owned(),
+        ports: vec![port("TCP", 80), port("UDP", 53)],
+        ip_families: vec!["IPv4".to_owned()],
+        external_traffic_policy: "Cluster".to_owned(),
+        session_affinity: "None".to_owned(),
+        ..Service::default()
+    }
 }
 
 fn reason(service: &Service) -> Option<ErrorReason> {
@@ -35,16 +46,15 @@ fn a_service_becomes_what_the_kernel_is_to_have() {
         ),
         (None, None, Some(10_256))
     );
-    let local = service()
-        .with_external_traffic_policy("Local")
-        .with_health_check_node_port(32_100)
-        .with_session_affinity("ClientIP")
-        .with_session_affinity_timeout(Duration::from_mins(1))
-        .with_load_balancer_source_ranges([
-            "10.1.2.3/8".to_owned(),
-            " 10.0.0.0/9".to_owned(),
-            "fd00::/8".to_owned(),
-        ]);
+    let ranges = ["10.1.2.3/8", " 10.0.0.0/9", "fd00::/8"];
+    let local = Service {
+        external_traffic_policy: "Local".to_owned(),
+        health_check_node_port: 32_100,
+        session_affinity: "ClientIP".to_owned(),
+        session_affinity_timeout: Duration::from_mins(1).try_into().ok(),
+        load_balancer_source_ranges: ranges.map(str::to_owned).into(),
+        ..service()
+    };
     let balancer = LoadBalancer::asked_by(&local, None).unwrap();
     assert_eq!(
         (balancer.affinity, balancer.health_port),
@@ -55,7 +65,10 @@ fn a_service_becomes_what_the_kernel_is_to_have() {
         balancer.source_ranges,
         Some(BTreeSet::from(["10.0.0.0/8".parse().unwrap()]))
     );
-    let forever = service().with_session_affinity("ClientIP");
+    let forever = Service {
+        session_affinity: "ClientIP".to_owned(),
+        ..service()
+    };
     assert_eq!(
         LoadBalancer::asked_by(&forever, None).unwrap().affinity,
         Some(10_800)
@@ -64,14 +77,24 @@ fn a_service_becomes_what_the_kernel_is_to_have() {
 
 #[test]
 fn a_service_that_cannot_be_served_is_refused_with_the_reason() {
-    let sctp = service().with_ports([ServicePort::new("SCTP", 80, 0)]);
+    let with_port = |port| Service {
+        ports: vec![port],
+        ..service()
+    };
+    let sctp = with_port(port("SCTP", 80));
     assert_eq!(reason(&sctp), Some(ErrorReason::UnsupportedProtocol));
-    let no_port = service().with_ports([ServicePort::new("TCP", 70_000, 0)]);
+    let no_port = with_port(port("TCP", 70_000));
     assert_eq!(reason(&no_port), Some(ErrorReason::InvalidRequest));
-    let no_range = service().with_load_balancer_source_ranges(["10.0.0.0".to_owned()]);
+    let no_range = Service {
+        load_balancer_source_ranges: vec!["10.0.0.0".to_owned()],
+        ..service()
+    };
     assert_eq!(reason(&no_range), Some(ErrorReason::InvalidAnnotation));
-    let annotations = [(ADDRESSES.to_owned(), "198.51.100.1, nonsense".to_owned())];
-    let error = named_addresses(&service().with_annotations(annotations)).unwrap_err();
+    let named = Service {
+        annotations: [(ADDRESSES.to_owned(), "198.51.100.1, nonsense".to_owned())].into(),
+        ..service()
+    };
+    let error = named_addresses(&named).unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::InvalidAnnotation));
     assert!(error.message().contains("nonsense"), "{error}");
 }
@@ -85,12 +108,15 @@ fn a_uid_that_could_not_be_part_of_a_name_is_refused() {
         ("uid", "u/i"),
         ("uid", "u\"; flush"),
     ] {
-        let ctx = Context::detached(
-            "test",
-            Cluster::new("test", cluster),
-            CancellationToken::new(),
-        );
-        let service = Service::new("default", "web", service_uid);
+        let of = ClusterInfo {
+            uid: cluster.to_owned(),
+            ..ClusterInfo::default()
+        };
+        let ctx = Context::detached("test", of, CancellationToken::new());
+        let service = Service {
+            uid: service_uid.to_owned(),
+            ..service()
+        };
         let error = Key::of(&ctx, &service).unwrap_err();
         assert_eq!(
             error.reason(),
@@ -102,9 +128,16 @@ fn a_uid_that_could_not_be_part_of_a_name_is_refused() {
 
 #[test]
 fn targets_are_internal_addresses_and_keep_their_health() {
-    let address = |text: &str| Address::InternalIp(text.parse().unwrap());
-    let node =
-        |name: &str, addresses: &[Address]| Node::new(name).with_addresses(addresses.to_vec());
+    let address = |text: &str| internal(text.parse().unwrap());
+    let of = |kind: &str, text: &str| NodeAddress {
+        r#type: kind.to_owned(),
+        address: text.to_owned(),
+    };
+    let node = |name: &str, addresses: &[NodeAddress]| Node {
+        name: name.to_owned(),
+        addresses: addresses.to_vec(),
+        ..Node::default()
+    };
     let nodes = Targets::new([
         node(
             "a",
@@ -112,9 +145,9 @@ fn targets_are_internal_addresses_and_keep_their_health() {
         ),
         node(
             "b\"; flush ruleset",
-            &[Address::Hostname("b".to_owned()), address("10.0.0.2")],
+            &[of("Hostname", "b"), address("10.0.0.2")],
         ),
-        node("c", &[Address::ExternalIp("203.0.113.1".parse().unwrap())]),
+        node("c", &[of("ExternalIP", "203.0.113.1")]),
     ]);
     let healthy = Target {
         node: "a".to_owned(),

@@ -1,12 +1,13 @@
 //! The machines of a cloud of namespaces.
 
+use outrigger_provider_sdk::v1::{self, Instance, Node, NodeAddress};
 use outrigger_provider_sdk::{
-    Address, Context, Error, Instance, InstanceSink, Instances, InstancesCapability, Lookup,
-    LookupPreference, Lookups, Node, PowerState, Query,
+    Context, Error, InstanceSink, Instances, Lookup, Lookups, Outcome, Query,
 };
 
 use super::{LinuxProvider, while_waited_for};
 use crate::cloud::{Cloud, CloudError, Machine, is_id};
+use crate::load_balancer::internal;
 
 impl LinuxProvider {
     async fn machines(&self, ctx: &Context) -> Result<Vec<Machine>, Error> {
@@ -30,10 +31,8 @@ impl LinuxProvider {
             match parse(&node.provider_id)? {
                 Some(cloud) if Some(cloud) == own => {}
                 _ => {
-                    return Ok(Lookup::not_managed(format!(
-                        "{} is of another cloud",
-                        node.provider_id
-                    )));
+                    let id = &node.provider_id;
+                    return Ok(Outcome::not_managed(format!("{id} is of another cloud")).into());
                 }
             }
             machines
@@ -41,15 +40,20 @@ impl LinuxProvider {
                 .find(|machine| machine.provider_id == node.provider_id)
         };
         // The kernel has answered in this call, and shows all machines.
-        Ok(machine.map_or_else(Lookup::absent, |machine| Lookup::found(instance(machine))))
+        Ok(match machine {
+            Some(machine) => Outcome::Found(instance(machine)).into(),
+            None => Outcome::absent("the kernel shows no such machine").into(),
+        })
     }
 }
 
 impl Instances for LinuxProvider {
-    fn capability(&self) -> InstancesCapability {
-        InstancesCapability::default()
-            .with_list(true)
-            .with_lookup_preference(LookupPreference::Batch)
+    fn capability(&self) -> v1::InstancesCapability {
+        v1::InstancesCapability {
+            list: true,
+            lookup_preference: v1::LookupPreference::Batch.into(),
+            ..v1::InstancesCapability::default()
+        }
     }
 
     async fn get_instance(&self, ctx: &Context, node: &Node, _: &Query) -> Result<Lookup, Error> {
@@ -96,22 +100,25 @@ fn parse(provider_id: &str) -> Result<Option<&str>, Error> {
 }
 
 fn instance(machine: &Machine) -> Instance {
-    let addresses = machine
-        .addresses
-        .iter()
-        .map(|address| Address::InternalIp(*address));
-    let hostname = Address::Hostname(machine.name.clone());
-    let power = if machine.running {
-        PowerState::Running
-    } else {
-        PowerState::Shutdown
+    let addresses = machine.addresses.iter().copied();
+    let hostname = NodeAddress {
+        r#type: "Hostname".to_owned(),
+        address: machine.name.clone(),
     };
-    Instance::new(machine.provider_id.clone())
-        .with_node_name(machine.name.clone())
-        .with_addresses(addresses.chain([hostname]).collect::<Vec<_>>())
-        .with_zone(machine.zone.clone())
-        .with_instance_type(machine.kind.clone())
-        .with_power_state(power)
+    let power = if machine.running {
+        v1::PowerState::Running
+    } else {
+        v1::PowerState::Shutdown
+    };
+    Instance {
+        provider_id: machine.provider_id.clone(),
+        node_name: machine.name.clone(),
+        addresses: addresses.map(internal).chain([hostname]).collect(),
+        zone: machine.zone.clone(),
+        instance_type: machine.kind.clone(),
+        power_state: power.into(),
+        ..Instance::default()
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Load balancers of Services.
 
+use outrigger_provider_sdk::v1::{self, LoadBalancerIngress, Service};
 use outrigger_provider_sdk::{
-    Answer, ChangeAction, Context, Deleted, Ensured, Error, Ingress, IngressPoint, IpMode,
-    LoadBalancer, LoadBalancerSink, LoadBalancers, LoadBalancersCapability, Observed,
-    OwnedLoadBalancer, PlanOperation, PlannedChange, Service, ServiceName, Targets, Updated,
+    Answer, Context, Error, LoadBalancerSink, LoadBalancers, OfService as _, Targets, answer,
 };
 
 use super::{LinuxProvider, while_waited_for};
@@ -13,50 +12,52 @@ use crate::load_balancer::{self, Family, Key, cluster_uid, families};
 const KIND: &str = "nftables-chain";
 
 impl LoadBalancers for LinuxProvider {
-    fn capability(&self) -> LoadBalancersCapability {
+    fn capability(&self) -> v1::LoadBalancersCapability {
         let options = self.balancer().options();
         let health = options.cluster_health_port.unwrap_or_default();
-        LoadBalancersCapability::default()
-            .with_list(true)
-            .with_plan(true)
+        v1::LoadBalancersCapability {
+            list: true,
+            plan: true,
             // The kernel forgets them with the next start of the host, which has another name then.
-            .with_configuration_revision(format!(
+            configuration_revision: format!(
                 "1-{health}-{}-{}",
                 u8::from(options.masquerade),
                 options.start_of_host
-            ))
+            ),
+            ..v1::LoadBalancersCapability::default()
+        }
     }
 
     async fn get_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::GetLoadBalancerRequest,
         targets: Option<&Targets>,
-    ) -> Result<Answer<Observed>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         let key = Key::of(ctx, service)?;
         let table = while_waited_for(ctx, self.balancer().read()).await??;
         let Some(held) = table.balancers.get(&key) else {
-            return Ok(Observed::Absent.into());
+            return Ok(answer::absent());
         };
-        let balancer = described(&key, held, service);
         let desired = self.balancer().desired(ctx, &table, service, targets)?;
         let mut differences = held.differences(&desired);
         if !table.has_rules_of(&key) {
             differences.push("rules: some are missing".to_owned());
         }
         if differences.is_empty() {
-            return Ok(Observed::Ready(balancer).into());
+            return Ok(ready(&key, held, service));
         }
-        let differs = Answer::from(Observed::Differs(balancer));
-        Ok(differs.because("OtherRules", differences.join("; ")))
+        Ok(answer::differs(differences.join("; ")))
     }
 
     async fn ensure_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::EnsureLoadBalancerRequest,
         targets: &Targets,
-    ) -> Result<Answer<Ensured>, Error> {
+    ) -> Result<Answer, Error> {
+        let service = request.service();
         let key = Key::of(ctx, service)?;
         let balancer = self.balancer();
         let change = |table: &_| {
@@ -65,16 +66,16 @@ impl LoadBalancers for LinuxProvider {
             Ok(Some(desired))
         };
         let made = balancer.change(&key, change).await?.unwrap_or_default();
-        Ok(Ensured::Ready(described(&key, &made, service)).into())
+        Ok(ready(&key, &made, service))
     }
 
     async fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
-        service: &Service,
+        request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
-    ) -> Result<Answer<Updated>, Error> {
-        let key = Key::of(ctx, service)?;
+    ) -> Result<Answer, Error> {
+        let key = Key::of(ctx, request.service())?;
         let change = |table: &crate::nft::Table| {
             let mut balancer = table.balancers.get(&key).cloned();
             if let Some(balancer) = &mut balancer {
@@ -85,21 +86,19 @@ impl LoadBalancers for LinuxProvider {
             Ok(balancer)
         };
         let updated = self.balancer().change(&key, change).await?;
-        Ok(updated
-            .map_or(Updated::Absent, |_| Updated::ready(None))
-            .into())
+        Ok(updated.map_or_else(answer::absent, |_| answer::ready([])))
     }
 
     async fn delete_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-    ) -> Result<Answer<Deleted>, Error> {
-        let key = Key::of(ctx, service)?;
+        request: &v1::DeleteLoadBalancerRequest,
+    ) -> Result<Answer, Error> {
+        let key = Key::of(ctx, request.service())?;
         self.balancer()
             .change(&key, |_| ctx.check().map(|()| None))
             .await?;
-        Ok(Deleted::Absent.into())
+        Ok(answer::absent())
     }
 
     async fn list_load_balancers(
@@ -116,9 +115,16 @@ impl LoadBalancers for LinuxProvider {
         let own: Vec<_> = own
             .map(|(key, held)| {
                 let (namespace, name) = held.name.split_once('/').unwrap_or_default();
-                let service = ServiceName::new(namespace, name, &key.service);
-                let balancer = described(key, held, &Service::default());
-                OwnedLoadBalancer::new(balancer).with_service(service)
+                let described = ready(key, held, &Service::default());
+                v1::OwnedLoadBalancer {
+                    identity: described.identity,
+                    service: Some(v1::ServiceRef {
+                        namespace: namespace.to_owned(),
+                        name: name.to_owned(),
+                        uid: key.service.clone(),
+                    }),
+                    status: described.status,
+                }
             })
             .collect();
         load_balancers.send_all(own).await
@@ -127,22 +133,28 @@ impl LoadBalancers for LinuxProvider {
     async fn plan_load_balancer(
         &self,
         ctx: &Context,
-        service: &Service,
-        operation: &PlanOperation,
-    ) -> Result<Vec<PlannedChange>, Error> {
+        request: &v1::PlanLoadBalancerRequest,
+        targets: Option<&Targets>,
+    ) -> Result<Vec<v1::PlannedChange>, Error> {
+        let service = request.service();
         let key = Key::of(ctx, service)?;
         let table = while_waited_for(ctx, self.balancer().read()).await??;
         let held = table.balancers.get(&key);
-        let change = |action, summary: &str| {
-            vec![PlannedChange::new(action, KIND, summary).with_resource_id(key.service.clone())]
+        let change = |action: v1::ChangeAction, summary: &str| {
+            vec![v1::PlannedChange {
+                action: action.into(),
+                resource_type: KIND.to_owned(),
+                resource_id: key.service.clone(),
+                summary: summary.to_owned(),
+            }]
         };
-        let targets = match (operation, held) {
-            (PlanOperation::Ensure(targets), _) => targets,
-            (_, Some(held)) => {
+        let targets = match (targets, held) {
+            (Some(targets), _) => targets,
+            (None, Some(held)) => {
                 let summary = format!("the load balancer of {} would be removed", held.name);
-                return Ok(change(ChangeAction::Delete, &summary));
+                return Ok(change(v1::ChangeAction::Delete, &summary));
             }
-            (_, None) => return Ok(Vec::new()),
+            (None, None) => return Ok(Vec::new()),
         };
         let desired = self
             .balancer()
@@ -154,7 +166,7 @@ impl LoadBalancers for LinuxProvider {
                 .map(ToString::to_string)
                 .collect();
             let summary = format!("a load balancer would be made at {}", addresses.join(", "));
-            return Ok(change(ChangeAction::Create, &summary));
+            return Ok(change(v1::ChangeAction::Create, &summary));
         };
         let mut differences = held.differences(&desired);
         if !table.has_rules_of(&key) {
@@ -162,25 +174,32 @@ impl LoadBalancers for LinuxProvider {
         }
         let changes = differences
             .iter()
-            .flat_map(|one| change(ChangeAction::Update, one));
+            .flat_map(|one| change(v1::ChangeAction::Update, one));
         Ok(changes.collect())
     }
 }
 
 /// The load balancer as the controller sees it, its addresses in the order of the Service.
-fn described(key: &Key, held: &load_balancer::LoadBalancer, service: &Service) -> LoadBalancer {
+fn ready(key: &Key, held: &load_balancer::LoadBalancer, service: &Service) -> Answer {
     let mut order = families(service);
     order.extend(Family::ALL);
-    let mut ingress: Vec<Ingress> = Vec::new();
+    let mut ingress = Vec::new();
     for address in order.iter().filter_map(|family| held.addresses.get(family)) {
-        // Packets arrive at a node as they are.
-        let mode = Some(IpMode::Vip);
-        let entry = Ingress::from(IngressPoint::Ip { ip: *address, mode });
+        let entry = LoadBalancerIngress {
+            ip: address.to_string(),
+            // Packets arrive at a node as they are.
+            ip_mode: Some("VIP".to_owned()),
+            ..LoadBalancerIngress::default()
+        };
         if !ingress.contains(&entry) {
             ingress.push(entry);
         }
     }
-    LoadBalancer::new(key.service.clone())
-        .with_name(held.name.clone())
-        .with_ingress(ingress)
+    Answer {
+        identity: Some(v1::LoadBalancerIdentity {
+            id: key.service.clone(),
+            name: held.name.clone(),
+        }),
+        ..answer::ready(ingress)
+    }
 }

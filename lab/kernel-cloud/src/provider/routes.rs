@@ -3,14 +3,15 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use outrigger_provider_sdk::{Address, Context, Error, Route, RouteChange, RouteSink, Routes};
+use outrigger_provider_sdk::v1::Route;
+use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, WithEffects};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{LinuxProvider, while_waited_for};
 use crate::hops::{PROTOCOL, flag};
 use crate::kernel::{Failure, ip_list, run};
-use crate::load_balancer::{Family, cluster_uid};
+use crate::load_balancer::{Family, cluster_uid, internal_ip};
 
 /// Priority of the rules of clusters, after those of load balancers and before the host's own table.
 const PRIORITY: &str = "21321";
@@ -44,8 +45,13 @@ impl Shown {
     fn into_route(self) -> Option<Route> {
         let destination = self.destination()?;
         let blackhole = self.leads_nowhere();
-        let route = Route::new(destination.to_string()).with_next_hop_ip(self.gateway);
-        Some(route.with_blackhole(blackhole))
+        let gateway = self.gateway.map(|gateway| gateway.to_string());
+        Some(Route {
+            destination_cidr: destination.to_string(),
+            next_hop_ip: gateway.unwrap_or_default(),
+            blackhole,
+            ..Route::default()
+        })
     }
 }
 
@@ -70,14 +76,9 @@ fn parse(route: &Route) -> Result<(IpNet, Vec<IpAddr>), Error> {
         .parse()
         .map_err(|_| Error::invalid_request(format!("{text:?} is no CIDR")))?;
     let family = Family::of(destination.addr());
-    let addresses = route
-        .node_addresses
-        .iter()
-        .filter_map(|address| match address {
-            Address::InternalIp(ip) => Some(*ip),
-            _ => None,
-        });
-    let hops = route.next_hop_ip.into_iter().chain(addresses);
+    let addresses = route.node_addresses.iter().filter_map(internal_ip);
+    let next_hop = route.next_hop_ip.parse().ok();
+    let hops = next_hop.into_iter().chain(addresses);
     Ok((
         destination.trunc(),
         hops.filter(|hop| Family::of(*hop) == family).collect(),
@@ -95,7 +96,11 @@ impl Routes for LinuxProvider {
         Ok(())
     }
 
-    async fn create_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn create_route(
+        &self,
+        ctx: &Context,
+        route: &Route,
+    ) -> Result<WithEffects<Option<Route>>, Error> {
         let table = table_of(cluster_uid(ctx)?);
         let (destination, hops) = parse(route)?;
         let family = Family::of(destination.addr());
@@ -158,10 +163,15 @@ impl Routes for LinuxProvider {
             }
             Err(failure) => return Err(failure.into()),
         }
-        Ok(RouteChange::created(Route::new(to).with_next_hop_ip(*hop)))
+        let made = Route {
+            destination_cidr: to,
+            next_hop_ip: via,
+            ..Route::default()
+        };
+        Ok(Some(made).into())
     }
 
-    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<WithEffects<()>, Error> {
         let table = table_of(cluster_uid(ctx)?);
         let (destination, hops) = parse(route)?;
         let family = Family::of(destination.addr());
@@ -170,7 +180,7 @@ impl Routes for LinuxProvider {
             .into_iter()
             .find(|one| one.destination() == Some(destination))
         else {
-            return Ok(RouteChange::deleted());
+            return Ok(().into());
         };
         let to = destination.to_string();
         // The kernel compares the target again, so that no other route is deleted.
@@ -178,7 +188,7 @@ impl Routes for LinuxProvider {
             Some(gateway) if hops.contains(&gateway) => {
                 vec![to, "via".to_owned(), gateway.to_string()]
             }
-            Some(_) => return Ok(RouteChange::deleted()),
+            Some(_) => return Ok(().into()),
             None => vec![existing.kind, to],
         };
         ctx.check()?;
@@ -187,7 +197,7 @@ impl Routes for LinuxProvider {
         delete.extend(["table", &table]);
         match run("ip", &delete, "").await {
             Err(failure) if !failure.says("No such process") => Err(failure.into()),
-            _ => Ok(RouteChange::deleted()),
+            _ => Ok(().into()),
         }
     }
 }

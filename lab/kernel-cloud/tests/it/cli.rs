@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use outrigger_provider_sdk::{LoadBalancers as _, Targets};
+use outrigger_provider_sdk::{LoadBalancers as _, Targets, v1::EnsureLoadBalancerRequest};
 use tokio::time::{sleep, timeout};
 
 use crate::rig::{Rig, context, inside, service};
@@ -72,7 +72,10 @@ fn cleanup_removes_what_is_marked_with_the_cluster_and_nothing_else() {
     let provider = rig.provider();
     let none = Targets::new([]);
     let ensure = |cluster: &str| {
-        let web = service("web", &[("TCP", 80)], &["IPv4"]);
+        let web = EnsureLoadBalancerRequest {
+            service: Some(service("web", &[("TCP", 80)], &["IPv4"])),
+            ..EnsureLoadBalancerRequest::default()
+        };
         rig.in_router(async || {
             let ctx = context(cluster);
             provider

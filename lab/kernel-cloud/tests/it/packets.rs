@@ -7,9 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use outrigger_provider_linux::LinuxProvider;
-use outrigger_provider_sdk::{
-    Ensured, Ingress, IngressPoint, IpMode, LoadBalancers as _, Observed, Service, Targets, Updated,
+use outrigger_provider_sdk::v1::{
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
+    LoadBalancerAnswer,
+    LoadBalancerDisposition::{Differs, Ready},
+    LoadBalancerIngress, LoadBalancerStatus, Service, UpdateLoadBalancerNodesRequest,
 };
+use outrigger_provider_sdk::{LoadBalancers as _, Targets};
 
 use crate::rig::{
     Connection, Datagrams, HEALTH, Rig, Server, context, inside, service, targets, tcp,
@@ -18,6 +22,20 @@ use crate::rig::{
 const V4: &str = "198.51.100.0";
 const V6: &str = "2001:db8:1::";
 
+async fn get(
+    provider: &LinuxProvider,
+    service: &Service,
+    targets: Option<&Targets>,
+) -> LoadBalancerAnswer {
+    let request = GetLoadBalancerRequest {
+        service: Some(service.clone()),
+        ..GetLoadBalancerRequest::default()
+    };
+    let ctx = context("cluster-1");
+    let observed = provider.get_load_balancer(&ctx, &request, targets);
+    observed.await.unwrap()
+}
+
 /// Ensures, and returns the addresses.
 fn ensure(
     rig: &Rig,
@@ -25,44 +43,38 @@ fn ensure(
     service: &Service,
     targets: &Targets,
 ) -> Vec<IpAddr> {
+    let request = EnsureLoadBalancerRequest {
+        service: Some(service.clone()),
+        ..EnsureLoadBalancerRequest::default()
+    };
     let ensured = rig.in_router(async || {
         let ctx = context("cluster-1");
-        let ensured = provider
-            .ensure_load_balancer(&ctx, service, targets)
-            .await
-            .unwrap();
-        let observed = provider
-            .get_load_balancer(&ctx, service, Some(targets))
-            .await
-            .unwrap();
-        assert!(
-            matches!(observed.outcome, Observed::Ready(_)),
-            "{observed:?}"
-        );
-        ensured.outcome
+        let ensured = provider.ensure_load_balancer(&ctx, &request, targets);
+        let ensured = ensured.await.unwrap();
+        let observed = get(provider, service, Some(targets)).await;
+        assert_eq!(observed.disposition(), Ready, "{observed:?}");
+        ensured
     });
-    let Ensured::Ready(balancer) = ensured else {
-        panic!("{ensured:?}");
+    assert_eq!(ensured.disposition(), Ready, "{ensured:?}");
+    let address = |ingress: LoadBalancerIngress| {
+        assert_eq!(ingress.ip_mode.as_deref(), Some("VIP"));
+        ingress.ip.parse().unwrap()
     };
-    let address = |ingress: &Ingress| match ingress.point {
-        IngressPoint::Ip {
-            ip,
-            mode: Some(IpMode::Vip),
-        } => ip,
-        ref other => panic!("{other:?}"),
-    };
-    balancer.ingress.iter().map(address).collect()
+    let ingress = ensured.status.unwrap().ingress.into_iter();
+    ingress.map(address).collect()
 }
 
 fn update(rig: &Rig, provider: &LinuxProvider, service: &Service, targets: &Targets) {
+    let request = UpdateLoadBalancerNodesRequest {
+        service: Some(service.clone()),
+        ..UpdateLoadBalancerNodesRequest::default()
+    };
     let updated = rig.in_router(async || {
-        provider
-            .update_load_balancer_nodes(&context("cluster-1"), service, targets)
-            .await
-            .unwrap()
-            .outcome
+        let ctx = context("cluster-1");
+        let updated = provider.update_load_balancer_nodes(&ctx, &request, targets);
+        updated.await.unwrap()
     });
-    assert!(matches!(updated, Updated::Ready { .. }), "{updated:?}");
+    assert_eq!(updated.disposition(), Ready, "{updated:?}");
 }
 
 fn round(rig: &Rig, provider: &LinuxProvider) {
@@ -120,9 +132,13 @@ fn connections_of_both_families_and_protocols_are_spread_over_the_targets() {
         tcp(&client, "198.51.100.7", 80).unwrap_err(),
         ErrorKind::ConnectionRefused
     );
+    let delete = DeleteLoadBalancerRequest {
+        service: Some(web),
+        ..DeleteLoadBalancerRequest::default()
+    };
     rig.in_router(async || {
         provider
-            .delete_load_balancer(&context("cluster-1"), &web)
+            .delete_load_balancer(&context("cluster-1"), &delete)
             .await
     })
     .unwrap();
@@ -141,16 +157,18 @@ fn clients_outside_of_the_source_ranges_are_dropped() {
     let provider = rig.provider();
     let allowed = format!("{}/32", client.addresses[0]);
     let web = service("web", &[("TCP", 80)], &["IPv4", "IPv6"]);
-    let limited = web
-        .clone()
-        .with_load_balancer_source_ranges(["10.200.0.0/16".to_owned(), allowed]);
+    let limited = Service {
+        load_balancer_source_ranges: vec!["10.200.0.0/16".to_owned(), allowed],
+        ..web.clone()
+    };
     ensure(&rig, &provider, &limited, &targets(&[&one]));
     assert_eq!(tcp(&client, V4, 80).unwrap(), "worker-1");
     // Ranges of IPv4 alone let no client of IPv6 in.
     assert_eq!(tcp(&client, V6, 80).unwrap_err(), ErrorKind::TimedOut);
-    let elsewhere = web
-        .clone()
-        .with_load_balancer_source_ranges(["10.200.0.0/16".to_owned()]);
+    let elsewhere = Service {
+        load_balancer_source_ranges: vec!["10.200.0.0/16".to_owned()],
+        ..web.clone()
+    };
     ensure(&rig, &provider, &elsewhere, &targets(&[&one]));
     assert_eq!(tcp(&client, V4, 80).unwrap_err(), ErrorKind::TimedOut);
     ensure(&rig, &provider, &web, &targets(&[&one]));
@@ -164,9 +182,11 @@ fn a_client_stays_at_its_target_and_goes_to_another_when_that_has_gone() {
     };
     let (one, two, client) = machines(&rig);
     let provider = rig.provider();
-    let web = service("web", &[("TCP", 80)], &["IPv4"])
-        .with_session_affinity("ClientIP")
-        .with_session_affinity_timeout(Duration::from_secs(30));
+    let web = Service {
+        session_affinity: "ClientIP".to_owned(),
+        session_affinity_timeout: Duration::from_secs(30).try_into().ok(),
+        ..service("web", &[("TCP", 80)], &["IPv4"])
+    };
     ensure(&rig, &provider, &web, &targets(&[&one, &two]));
     let first = answers(6, |_| tcp(&client, V4, 80).unwrap());
     assert_eq!(first.len(), 1);
@@ -252,9 +272,11 @@ fn a_target_without_endpoints_is_taken_out_until_it_has_some() {
     };
     let (one, two, client) = machines(&rig);
     let provider = rig.provider();
-    let web = service("web", &[("TCP", 80)], &["IPv4"])
-        .with_external_traffic_policy("Local")
-        .with_health_check_node_port(HEALTH);
+    let web = Service {
+        external_traffic_policy: "Local".to_owned(),
+        health_check_node_port: HEALTH,
+        ..service("web", &[("TCP", 80)], &["IPv4"])
+    };
     two.set_healthy(false);
     ensure(&rig, &provider, &web, &targets(&[&one, &two]));
     let only = |name: &str| BTreeSet::from([name.to_owned()]);
@@ -294,9 +316,11 @@ fn a_provider_that_starts_again_finds_what_another_one_has_made_and_cleans_it_up
         return;
     };
     let (one, two, client) = machines(&rig);
-    let web = service("web", &[("TCP", 80)], &["IPv4", "IPv6"])
-        .with_load_balancer_source_ranges(["10.77.0.0/17".to_owned(), "10.77.128.0/17".to_owned()])
-        .with_session_affinity("ClientIP");
+    let web = Service {
+        load_balancer_source_ranges: ["10.77.0.0/17", "10.77.128.0/17"].map(str::to_owned).into(),
+        session_affinity: "ClientIP".to_owned(),
+        ..service("web", &[("TCP", 80)], &["IPv4", "IPv6"])
+    };
     let first = rig.provider();
     ensure(&rig, &first, &web, &targets(&[&one, &two]));
     let before = rig.traces();
@@ -317,14 +341,8 @@ fn a_provider_that_starts_again_finds_what_another_one_has_made_and_cleans_it_up
         ],
     )
     .unwrap();
-    let observed = rig.in_router(async || {
-        second
-            .get_load_balancer(&context("cluster-1"), &web, None)
-            .await
-            .unwrap()
-            .outcome
-    });
-    assert!(matches!(observed, Observed::Differs(_)), "{observed:?}");
+    let observed = rig.in_router(async || get(&second, &web, None).await);
+    assert_eq!(observed.disposition(), Differs, "{observed:?}");
     ensure(&rig, &second, &web, &targets(&[&one, &two]));
     assert!(tcp(&client, V4, 80).is_ok());
     assert_eq!(
@@ -358,8 +376,17 @@ fn after_a_start_of_the_host_a_service_gets_the_addresses_of_its_status() {
         return;
     };
     let provider = rig.provider();
-    let status = Ingress::ip("198.51.100.5".parse().unwrap());
-    let web = service("web", &[("TCP", 80)], &["IPv4"]).with_ingress([status]);
+    let status = LoadBalancerIngress {
+        ip: "198.51.100.5".to_owned(),
+        ..LoadBalancerIngress::default()
+    };
+    let status = Some(LoadBalancerStatus {
+        ingress: vec![status],
+    });
+    let web = Service {
+        status,
+        ..service("web", &[("TCP", 80)], &["IPv4"])
+    };
     let none = Targets::new([]);
     assert_eq!(
         ensure(&rig, &provider, &web, &none),

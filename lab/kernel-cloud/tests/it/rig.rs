@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use outrigger_provider_linux::balancer::Options;
 use outrigger_provider_linux::cloud::{Cloud, Machine, NewMachine};
+use outrigger_provider_linux::load_balancer::internal;
 use outrigger_provider_linux::pool::Pool;
 use outrigger_provider_linux::{LinuxProvider, kernel};
-use outrigger_provider_sdk::{
-    Address, CancellationToken, Cluster, Context, Node, Service, ServicePort, Targets,
-};
+use outrigger_provider_sdk::v1::{ClusterInfo, Node, Service, ServicePort};
+use outrigger_provider_sdk::{CancellationToken, Context, Targets};
 use tokio::runtime::{Builder, Runtime};
 
 /// Answers of `/healthz`.
@@ -216,14 +216,13 @@ impl Server {
 
     /// Its Node.
     pub(crate) fn node(&self) -> Node {
-        let addresses = self.machine.addresses.iter();
-        Node::new(self.machine.name.clone())
-            .with_provider_id(self.machine.provider_id.clone())
-            .with_addresses(
-                addresses
-                    .map(|ip| Address::InternalIp(*ip))
-                    .collect::<Vec<_>>(),
-            )
+        let addresses = self.machine.addresses.iter().copied();
+        Node {
+            name: self.machine.name.clone(),
+            provider_id: self.machine.provider_id.clone(),
+            addresses: addresses.map(internal).collect(),
+            ..Node::default()
+        }
     }
 }
 
@@ -254,25 +253,31 @@ pub(crate) fn targets(servers: &[&Server]) -> Targets {
 
 /// The context of a call for the cluster of this UID.
 pub(crate) fn context(cluster: &str) -> Context {
-    Context::detached(
-        "test",
-        Cluster::new("test", cluster),
-        CancellationToken::new(),
-    )
+    let cluster = ClusterInfo {
+        uid: cluster.to_owned(),
+        ..ClusterInfo::default()
+    };
+    Context::detached("test", cluster, CancellationToken::new())
 }
 
 /// A Service with these ports, as (protocol, port), and with these families.
 pub(crate) fn service(name: &str, ports: &[(&str, i32)], families: &[&str]) -> Service {
-    let ports: Vec<_> = ports
-        .iter()
-        .map(|(protocol, port)| ServicePort::new(*protocol, *port, 30_080))
-        .collect();
-    let families: Vec<_> = families.iter().map(|&family| family.to_owned()).collect();
-    Service::new("default", name, format!("uid-of-{name}"))
-        .with_ports(ports)
-        .with_ip_families(families)
-        .with_external_traffic_policy("Cluster")
-        .with_session_affinity("None")
+    let ports = ports.iter().map(|(protocol, port)| ServicePort {
+        protocol: (*protocol).to_owned(),
+        port: *port,
+        node_port: 30_080,
+        ..ServicePort::default()
+    });
+    Service {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        ports: ports.collect(),
+        ip_families: families.iter().map(|&family| family.to_owned()).collect(),
+        external_traffic_policy: "Cluster".to_owned(),
+        session_affinity: "None".to_owned(),
+        ..Service::default()
+    }
 }
 
 /// A client's connection of TCP.

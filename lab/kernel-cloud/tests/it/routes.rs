@@ -2,20 +2,21 @@
 
 use std::io::ErrorKind;
 
-use outrigger_provider_sdk::{Address, ErrorReason, Route, Routes as _};
+use outrigger_provider_linux::load_balancer::internal;
+use outrigger_provider_sdk::v1::Route;
+use outrigger_provider_sdk::{ErrorReason, Routes as _};
 
 use crate::rig::{Rig, Server, context, tcp};
 
 /// A route to this Pod CIDR that leads to the machine.
 fn route(cidr: &str, server: &Server) -> Route {
-    let addresses = server.machine.addresses.iter();
-    Route::new(cidr)
-        .with_node_name(server.machine.name.clone())
-        .with_node_addresses(
-            addresses
-                .map(|ip| Address::InternalIp(*ip))
-                .collect::<Vec<_>>(),
-        )
+    let addresses = server.machine.addresses.iter().copied();
+    Route {
+        destination_cidr: cidr.to_owned(),
+        node_name: server.machine.name.clone(),
+        node_addresses: addresses.map(internal).collect(),
+        ..Route::default()
+    }
 }
 
 #[test]
