@@ -5,21 +5,14 @@
 //! tested: a mistake that no case catches is a case that is missing.
 
 mod cancelled;
-mod cloud;
-mod errors;
-mod handshake;
 mod hook;
-mod instances;
 mod layer;
 mod listening;
-mod load_balancers;
-mod node_sets;
-mod resilience;
-mod routes;
+mod odd;
+mod run;
+mod scope;
+mod step;
 mod transitions;
-mod transport;
-mod upload;
-mod volumes;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,22 +23,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
-use futures::future::{FutureExt as _, ready};
-use outrigger_api::v1::{
-    BatchGetInstancesRequest, BatchGetInstancesResponse, CallContext, Capabilities, ErrorReason,
-    HandshakeRequest, InstanceResult, Node, instance_result::Outcome,
-};
-use outrigger_api::{ListPage, MethodRequest, RpcStatus, code_of};
+use outrigger_api::v1::ErrorReason;
+use outrigger_api::{ListPage, MethodRequest};
 use outrigger_provider_sdk::Server;
 use tokio::time::sleep;
-use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::exchange::{Answer, Call};
-use crate::faults::{BadAnswer, InjectedError, Method};
+use crate::faults::Method;
 use cancelled::Cancelled;
 use hook::{Around, Next, On};
 use listening::Listening;
+use step::Step;
 
 /// Environment variable that names the defect of `serve`.
 pub const DEFECT_ENV: &str = "PROVIDER_MOCK_DEFECT";
@@ -94,20 +83,43 @@ impl Exploration {
 
 /// All of them. Each has a state of its own, as of a process.
 pub fn all() -> Vec<Defect> {
-    let areas = [
-        transport::defects(),
-        handshake::defects(),
-        errors::defects(),
-        instances::defects(),
-        load_balancers::defects(),
-        node_sets::defects(),
-        routes::defects(),
-        volumes::defects(),
-        resilience::defects(),
-        transitions::defects(),
-        cloud::defects(),
-    ];
-    areas.into_iter().flatten().map(Defect::described).collect()
+    let mut code = odd::defects();
+    code.extend(transitions::defects());
+    let mut rows: Vec<Defect> = Vec::new();
+    let mut steps = Vec::new();
+    for line in MISTAKES.lines().rev() {
+        if line.starts_with("  ") {
+            steps.insert(0, line);
+        } else if let Some(row) = Row::read(line) {
+            let own = code.iter().position(|one| one.name == row.name);
+            let own = own.map(|at| code.swap_remove(at));
+            let made = own.or_else(|| Defect::of_steps(row.name, &std::mem::take(&mut steps)));
+            rows.extend(made.map(|one| one.described(&row)));
+        }
+    }
+    rows.reverse();
+    rows
+}
+
+/// A row: `NAME | CASES | SENTENCE`.
+struct Row {
+    name: &'static str,
+    cases: &'static str,
+    sentence: &'static str,
+}
+
+impl Row {
+    fn read(line: &'static str) -> Option<Self> {
+        let cells: Vec<_> = line.split(" | ").collect();
+        match cells.as_slice() {
+            [name, cases, sentence] if !line.starts_with('#') => Some(Self {
+                name,
+                cases,
+                sentence,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// The one of a name.
@@ -136,19 +148,46 @@ impl Defect {
         }
     }
 
+    /// The one that makes these steps; none, if a step cannot be read.
+    fn of_steps(name: &'static str, lines: &[&'static str]) -> Option<Self> {
+        let defect = Self::new(name);
+        if let [line] = lines
+            && let Some(word) = line.trim().strip_prefix("socket: ")
+        {
+            let listening = Listening::named(word)?;
+            return Some(Self {
+                listening,
+                ..defect
+            });
+        }
+        let steps: Arc<[Step]> = lines
+            .iter()
+            .map(|line| Step::read(line))
+            .collect::<Option<_>>()?;
+        let mut places: Vec<On> = steps.iter().flat_map(|step| step.on.clone()).collect();
+        if places.contains(&On::Every) {
+            places = vec![On::Every];
+        }
+        let memory = Arc::default();
+        let mut defect = defect;
+        for (at, on) in places.iter().enumerate() {
+            if !places.iter().take(at).any(|one| one == on) {
+                let (steps, memory) = (Arc::clone(&steps), Arc::clone(&memory));
+                defect = defect.around(*on, move |call, next| {
+                    run::serve(Arc::clone(&steps), Arc::clone(&memory), call, next)
+                });
+            }
+        }
+        (!steps.is_empty()).then_some(defect)
+    }
+
     /// With the cells of its row.
-    fn described(self) -> Self {
-        let rows = MISTAKES.lines().filter(|line| !line.starts_with('#'));
-        let mut rows = rows.map(|line| line.split(" | ").collect::<Vec<_>>());
-        let row = rows.find(|row| row.first() == Some(&self.name));
-        let Some([_, cases, sentence]) = row.as_deref() else {
-            return self;
-        };
-        let (cases, by_chance) = cases.split_once(" or ").unwrap_or((cases, ""));
+    fn described(self, row: &Row) -> Self {
+        let (cases, by_chance) = row.cases.split_once(" or ").unwrap_or((row.cases, ""));
         let cases = cases.split_whitespace();
         let explored = cases.clone().find_map(|case| case.strip_prefix(EXPLORE));
         Self {
-            sentence,
+            sentence: row.sentence,
             explored: explored.and_then(Exploration::read),
             cases: cases.filter(|case| !case.starts_with(EXPLORE)).collect(),
             by_chance: by_chance.split_whitespace().collect(),
@@ -207,10 +246,6 @@ impl Defect {
     /// Those of the file system.
     pub fn ended(&self, socket: &Path) -> io::Result<()> {
         self.listening.ended(socket)
-    }
-
-    fn listening(self, listening: Listening) -> Self {
-        Self { listening, ..self }
     }
 
     /// Does something with each call, the correct answer at reach.
@@ -277,18 +312,6 @@ impl Defect {
         })
     }
 
-    /// Changes the context of requests.
-    fn in_context<Q: MethodRequest>(
-        self,
-        change: impl Fn(&mut CallContext) + Send + Sync + 'static,
-    ) -> Self {
-        self.request::<Q>(move |request| {
-            if let Some(Some(context)) = request.context_mut() {
-                change(context);
-            }
-        })
-    }
-
     /// Changes each message of the answer, as the request asks for it.
     fn answer<Q: MethodRequest>(
         self,
@@ -298,31 +321,6 @@ impl Defect {
             let request = call.message();
             answer.each(|message| change(&request, message));
             answer
-        })
-    }
-
-    /// Changes the results of a lookup together.
-    fn results(
-        self,
-        change: impl Fn(&BatchGetInstancesRequest, &mut Vec<InstanceResult>) + Send + Sync + 'static,
-    ) -> Self {
-        self.answer::<BatchGetInstancesRequest>(move |request, message| {
-            change(request, &mut message.results);
-        })
-    }
-
-    /// Changes the outcome for each Node of a lookup, as the request asks for it.
-    fn outcomes(
-        self,
-        change: impl Fn(&BatchGetInstancesRequest, &Node, &mut Outcome) + Send + Sync + 'static,
-    ) -> Self {
-        self.results(move |request, results| {
-            for result in results {
-                let item = request.items.iter().find(|item| item.name == result.key);
-                if let (Some(item), Some(outcome)) = (item, &mut result.outcome) {
-                    change(request, item, outcome);
-                }
-            }
         })
     }
 
@@ -337,105 +335,10 @@ impl Defect {
             *page = ListPage::page(entries, complete);
         })
     }
-
-    /// Ends lists without `complete`.
-    fn never_complete<L: MethodRequest<Response: ListPage>>(self) -> Self {
-        self.answer::<L>(|_, page| {
-            let (entries, _) = std::mem::take(page).into_parts();
-            *page = ListPage::page(entries, false);
-        })
-    }
-
-    /// Lists some entries twice, as long as they are there.
-    fn twice<L: MethodRequest<Response: ListPage>>(
-        self,
-        is_double: impl Fn(&EntryOf<L>) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        self.listed::<L>(move |entries| {
-            let doubles = entries.iter().filter(|one| is_double(one));
-            entries.extend(doubles.cloned().collect::<Vec<_>>());
-        })
-    }
-
-    /// Answers a lookup with an outcome for each Node, where the whole call fails since the cloud does.
-    fn while_the_cloud_fails(self, outcome: fn() -> Outcome) -> Self {
-        self.answered(On::of::<BatchGetInstancesRequest>(), move |call, answer| {
-            if answer.code() != Code::Unavailable {
-                return answer;
-            }
-            let request: BatchGetInstancesRequest = call.message();
-            let keys = request.items.into_iter().map(|item| item.name);
-            let results = keys.map(|key| InstanceResult::new(key, outcome()));
-            let results = results.collect();
-            Answer::ok(&BatchGetInstancesResponse { results })
-        })
-    }
-
-    /// Answers a call with an error, unserved.
-    fn refuses_call(
-        self,
-        on: On,
-        refusal: impl Fn(&Call) -> Option<Status> + Send + Sync + 'static,
-    ) -> Self {
-        self.around(on, move |call, next| match refusal(&call) {
-            Some(status) => ready(Answer::failed(status)).boxed(),
-            None => next.serve(call),
-        })
-    }
-
-    /// Answers a request with an error, unserved.
-    fn refuses<Q: MethodRequest>(
-        self,
-        refusal: impl Fn(&Q) -> Option<Status> + Send + Sync + 'static,
-    ) -> Self {
-        self.refuses_call(On::of::<Q>(), move |call| refusal(&call.message()))
-    }
-
-    /// Changes what the handshake declares.
-    fn declares(self, change: impl Fn(&mut Capabilities) + Send + Sync + 'static) -> Self {
-        self.answer::<HandshakeRequest>(move |_, answer| {
-            change(answer.capabilities.get_or_insert_default());
-        })
-    }
-
-    /// Changes the errors of calls.
-    fn error(self, on: On, change: impl Fn(Status) -> Status + Send + Sync + 'static) -> Self {
-        self.answered(on, move |_, answer| match answer.error() {
-            Some(status) => Answer::failed(change(status)),
-            None => answer,
-        })
-    }
-
-    /// Spoils each answer, as the fault of the same name does for a while.
-    fn bad_answer<Q: MethodRequest>(self, bad: BadAnswer) -> Self {
-        self.answered(On::of::<Q>(), move |call, mut answer| {
-            if let Some(shape) = Method::of::<Q>().shape() {
-                let objects = shape.objects(call.first());
-                shape.spoil_answer(bad, &objects, &mut answer, &|_| true);
-            }
-            answer
-        })
-    }
 }
 
 /// An entry of a list.
 type EntryOf<L> = <<L as MethodRequest>::Response as ListPage>::Item;
-
-fn deliberate(reason: ErrorReason, message: &str) -> InjectedError {
-    let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
-    let error = InjectedError::new(code_of(reason)).with_reason(name);
-    error.with_message(message)
-}
-
-/// A deliberate error of a call.
-fn refusal(reason: ErrorReason, message: &str) -> Status {
-    deliberate(reason, message).to_status()
-}
-
-/// A deliberate error of one item.
-fn item(reason: ErrorReason, message: &str) -> RpcStatus {
-    deliberate(reason, message).to_item()
-}
 
 /// The reason of an answer that is a deliberate error.
 fn reason(answer: &Answer) -> Option<ErrorReason> {
@@ -456,14 +359,14 @@ mod tests {
 
     #[test]
     fn each_row_has_a_defect_and_each_defect_a_row() {
-        let rows = MISTAKES.lines().filter(|line| line.contains(" | "));
-        let rows: Vec<_> = rows.filter_map(|line| line.split(' ').next()).collect();
-        let defects = all();
-        let mut names: Vec<_> = defects.iter().map(|one| one.name).collect();
-        assert!(defects.iter().all(|one| !one.sentence.is_empty()));
-        let mut rows: Vec<_> = rows.into_iter().filter(|name| *name != "#").collect();
-        rows.sort_unstable();
-        names.sort_unstable();
-        assert_eq!(rows, names);
+        let rows: BTreeSet<_> = MISTAKES
+            .lines()
+            .filter_map(Row::read)
+            .map(|row| row.name)
+            .collect();
+        let defects: BTreeSet<_> = all().iter().map(|one| one.name).collect();
+        assert_eq!(rows, defects);
+        let code = odd::defects().into_iter().chain(transitions::defects());
+        assert!({ code }.all(|one| rows.contains(one.name)));
     }
 }

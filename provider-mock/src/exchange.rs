@@ -126,12 +126,9 @@ impl Answer {
         Self::with(Vec::new(), trailers)
     }
 
-    /// The messages of a type.
-    pub(crate) fn messages<M: Message + Default>(&self) -> Vec<M> {
-        let decoded = self.messages.iter();
-        decoded
-            .filter_map(|bytes| M::decode(bytes.as_slice()).ok())
-            .collect()
+    /// The bytes of its messages.
+    pub(crate) fn raw(&mut self) -> &mut Vec<Vec<u8>> {
+        &mut self.messages
     }
 
     /// Changes each message of a type.
@@ -199,6 +196,11 @@ impl Answer {
             held: Some(held),
             ..self
         }
+    }
+
+    /// The bytes of its first message.
+    pub(crate) fn first(&self) -> Option<&[u8]> {
+        self.messages.first().map(Vec::as_slice)
     }
 
     /// One message.

@@ -5,13 +5,12 @@
 //! fault whose budget is used up is gone.
 
 mod about;
+mod answers;
 mod bad_answer;
 mod code;
 mod error;
 mod method;
 mod set;
-mod shape;
-mod spoil;
 
 use std::time::Duration;
 
@@ -19,12 +18,12 @@ use outrigger_api::v1::CallClass;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use about::About;
+pub(crate) use answers::Objects;
 pub use bad_answer::BadAnswer;
 pub use code::Code;
 pub use error::InjectedError;
 pub use method::Method;
 pub(crate) use set::Faults;
-pub(crate) use shape::Objects;
 
 use crate::cidr::Cidr;
 use crate::duration;

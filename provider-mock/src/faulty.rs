@@ -49,13 +49,12 @@ async fn serve(
     let caller = caller(&request);
     let faults = cloud.faults();
     let is_read = cloud.journal().is_some() || faults.concern(method);
-    let (request, objects) = match method.shape().filter(|_| is_read) {
-        Some(shape) => {
-            let call = Call::read(request).await;
-            let objects = shape.objects(call.first());
-            (call.into_request(), objects)
-        }
-        None => (request, Objects::new()),
+    let (request, objects) = if is_read && method.has_objects() {
+        let call = Call::read(request).await;
+        let objects = method.objects(call.first());
+        (call.into_request(), objects)
+    } else {
+        (request, Objects::new())
     };
     ended.began(caller, &objects);
     let interfered = faults.interfere(method, &objects).await;

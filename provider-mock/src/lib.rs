@@ -30,6 +30,7 @@ pub mod volumes;
 
 mod exchange;
 mod faulty;
+mod message;
 mod provider;
 
 pub use cloud::{Cloud, CloudConfig};

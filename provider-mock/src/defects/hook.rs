@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::{HeaderValue, Uri};
-use outrigger_api::v1::{CallContext, ListRoutesRequest};
 use outrigger_api::{METHODS, MethodRequest};
 use prost::Message;
 
@@ -67,19 +66,13 @@ impl Call {
     }
 
     /// Another call of the same caller.
-    pub(super) fn other<Q: MethodRequest>(&self, request: &Q) -> Self {
+    pub(super) fn other(&self, path: &'static str, request: &impl Message) -> Self {
         let mut call = self.clone().with(request);
-        call.head.uri = Uri::from_static(Q::METHOD.path);
+        call.head.uri = Uri::from_static(path);
         // The patience of the caller is for its own call.
         let long = HeaderValue::from_static("30S");
         call.head.headers.insert("grpc-timeout", long);
         call
-    }
-
-    /// The bytes of its largest message.
-    pub(super) fn largest(&self) -> usize {
-        let sizes = self.messages.iter().map(Vec::len);
-        sizes.max().unwrap_or_default()
     }
 
     /// The other end of the connection that the call came on.
@@ -91,11 +84,6 @@ impl Call {
     pub(super) fn connection(&self) -> u64 {
         self.peer().map_or(0, |peer| peer.number)
     }
-}
-
-/// The context of a call; it has the same place in each request.
-pub(super) fn context_of(call: &Call) -> Option<CallContext> {
-    call.message::<ListRoutesRequest>().context
 }
 
 /// Everything behind a mistake: further ones of the same defect, then the correct provider.
@@ -129,14 +117,5 @@ impl Next {
     /// Serves a call without the mistake.
     pub(super) fn correct(&self, call: Call) -> BoxFuture<'static, Answer> {
         (self.serve)(call)
-    }
-
-    /// The responses to a request of the mistake's own, in the name of a caller; none, if it fails.
-    pub(super) async fn ask<Q: MethodRequest>(
-        &self,
-        caller: &Call,
-        request: &Q,
-    ) -> Vec<Q::Response> {
-        self.correct(caller.other(request)).await.messages()
     }
 }

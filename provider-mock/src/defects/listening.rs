@@ -24,6 +24,18 @@ pub(super) enum Listening {
 }
 
 impl Listening {
+    /// By the word of a row.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        match word {
+            "mode" => Some(Self::Mode(0o755)),
+            "keeps-stale" => Some(Self::KeepsStale),
+            "takes-live" => Some(Self::TakesLive),
+            "leaves" => Some(Self::LeavesSocket),
+            "fails" => Some(Self::Fails),
+            _ => None,
+        }
+    }
+
     /// Before the socket is made.
     pub(super) fn begins(self, socket: &Path) -> io::Result<()> {
         if self == Self::KeepsStale && socket.exists() {

@@ -6,18 +6,9 @@ mod routes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use outrigger_api::v1::LoadBalancerDisposition as D;
-use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
-    ListLoadBalancersRequest, LoadBalancerAnswer, Service, ServicePort,
-};
-use parking_lot::Mutex;
-use tokio::time::sleep;
+use outrigger_api::v1::{EnsureLoadBalancerRequest, Service, ServicePort};
 
-use super::cancelled::Cancelled;
-use super::load_balancers::{key_of, service_of};
 use super::{Defect, kept};
-use crate::exchange::Answer;
 use crate::load_balancers::ANNOTATION_PREFIX;
 use memory::{Memory, Spec, remembering};
 
@@ -126,8 +117,6 @@ pub(super) fn defects() -> Vec<Defect> {
             })),
         ),
         cut_change_is_done(),
-        other_type_leaves_it(),
-        deletions_leak(),
     ];
     defects.extend(routes::defects());
     defects
@@ -162,78 +151,4 @@ fn cut_change_is_done() -> Defect {
     let defect = Defect::new("cut-change-is-done");
     remembering(defect, memory)
         .cancelled::<EnsureLoadBalancerRequest>(A_WHILE, move |call| memory.cut(&call.message()))
-}
-
-/// Load balancers that the provider does not find any more, by the UIDs of their Services.
-type Lost = &'static Mutex<BTreeSet<String>>;
-
-/// Shows no load balancer that is lost.
-fn hides(defect: Defect, lost: Lost) -> Defect {
-    defect
-        .ensured(move |service| {
-            lost.lock().remove(&service.uid);
-        })
-        .get_answer(move |service, answer| {
-            if lost.lock().contains(&service.uid) {
-                *answer = absent();
-            }
-        })
-        .listed::<ListLoadBalancersRequest>(move |entries| {
-            let lost = lost.lock();
-            entries.retain(|one| {
-                let tag = one.service.as_ref();
-                !tag.is_some_and(|tag| lost.contains(&tag.uid))
-            });
-        })
-}
-
-fn absent() -> LoadBalancerAnswer {
-    LoadBalancerAnswer {
-        disposition: D::Absent.into(),
-        ..LoadBalancerAnswer::default()
-    }
-}
-
-fn deleted() -> Answer {
-    Answer::ok(&DeleteLoadBalancerResponse {
-        answer: Some(absent()),
-    })
-}
-
-fn other_type_leaves_it() -> Defect {
-    let lost: Lost = kept(Mutex::default());
-    let defect = hides(Defect::new("other-type-leaves-it"), lost);
-    defect.call::<DeleteLoadBalancerRequest, _>(move |call, next| async move {
-        let service = service_of(&call);
-        if service.uid.is_empty() || matches!(service.r#type.as_str(), "" | "LoadBalancer") {
-            return next.serve(call).await;
-        }
-        lost.lock().insert(service.uid);
-        deleted()
-    })
-}
-
-/// Two deletions share a rule; the second one to come does not find its load balancer.
-fn deletions_leak() -> Defect {
-    let lost: Lost = kept(Mutex::default());
-    let running: Lost = kept(Mutex::default());
-    let defect = hides(Defect::new("deletions-together-leak"), lost);
-    defect.call::<DeleteLoadBalancerRequest, _>(move |call, next| async move {
-        let key = key_of(&call);
-        let is_alone = running.lock().iter().all(|one| *one == key);
-        running.lock().insert(key.clone());
-        let of_call = key.clone();
-        // Dropped at the end of the call, whichever it is.
-        let _ended = Cancelled::new(move || {
-            running.lock().remove(&of_call);
-        });
-        sleep(A_WHILE).await;
-        if !is_alone {
-            lost.lock().insert(key.clone());
-        }
-        if lost.lock().contains(&key) {
-            return deleted();
-        }
-        next.serve(call).await
-    })
 }

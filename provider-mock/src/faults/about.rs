@@ -1,11 +1,13 @@
 //! The object that a message is about, and the faults that concern it.
 
 use outrigger_api::v1;
+use prost_reflect::{DynamicMessage, ReflectMessage as _};
 
 use super::{Fault, Method, Objects};
 use crate::cidr::Cidr;
 use crate::instances::NodeName;
 use crate::journal::ServiceName;
+use crate::message::{text, values};
 use crate::volumes::handle_in;
 
 /// The object that an item, a result or an entry of a list is about.
@@ -19,61 +21,39 @@ pub(crate) struct About {
     volume: Option<String>,
 }
 
-/// A message about one object.
-pub(super) trait Named {
-    fn about(&self) -> About;
-}
-
-impl Named for v1::Node {
-    fn about(&self) -> About {
-        About::node(&self.name)
-    }
-}
-
-impl Named for v1::Instance {
-    fn about(&self) -> About {
-        About::node(&self.node_name)
-    }
-}
-
-impl Named for v1::Service {
-    fn about(&self) -> About {
-        About::service(&self.namespace, &self.name, &self.uid)
-    }
-}
-
-impl Named for v1::OwnedLoadBalancer {
-    fn about(&self) -> About {
-        let service = self.service.as_ref();
-        service.map_or_else(About::default, |service| {
-            About::service(&service.namespace, &service.name, &service.uid)
-        })
-    }
-}
-
-impl Named for v1::Route {
-    fn about(&self) -> About {
-        About {
-            route: self.destination_cidr.parse().ok().map(Cidr::network),
-            ..About::node(&self.node_name)
-        }
-    }
-}
-
-impl Named for v1::Volume {
-    fn about(&self) -> About {
-        let source = self
-            .source
-            .as_ref()
-            .and_then(|source| source.source.as_ref());
-        About {
-            volume: source.map(handle_in),
-            ..About::default()
-        }
-    }
-}
-
 impl About {
+    /// The object of a message that is about one.
+    pub(super) fn of(message: &DynamicMessage) -> Self {
+        let text = |path: &str| {
+            let mut found = Vec::new();
+            values(message, path, &mut found);
+            found.first().map(text).unwrap_or_default()
+        };
+        match message.descriptor().name() {
+            "Node" => Self::node(&text("name")),
+            "Instance" => Self::node(&text("node_name")),
+            "Service" => Self::service(&text("namespace"), &text("name"), &text("uid")),
+            "OwnedLoadBalancer" if message.has_field_by_name("service") => Self::service(
+                &text("service.namespace"),
+                &text("service.name"),
+                &text("service.uid"),
+            ),
+            "Route" => Self {
+                route: text("destination_cidr").parse().ok().map(Cidr::network),
+                ..Self::node(&text("node_name"))
+            },
+            "Volume" => {
+                let volume: v1::Volume = message.transcode_to().unwrap_or_default();
+                let source = volume.source.and_then(|source| source.source);
+                Self {
+                    volume: source.as_ref().map(handle_in),
+                    ..Self::default()
+                }
+            }
+            _ => Self::default(),
+        }
+    }
+
     fn node(name: &str) -> Self {
         Self {
             node: Some(name.to_owned()),

@@ -52,6 +52,14 @@ impl InjectedError {
         }
     }
 
+    /// A deliberate one.
+    pub fn of(reason: ErrorReason, message: &str) -> Self {
+        let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+        Self::new(code_of(reason))
+            .with_reason(name)
+            .with_message(message)
+    }
+
     /// With this reason.
     #[must_use]
     pub fn with_reason(self, reason: &str) -> Self {

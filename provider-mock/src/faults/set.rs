@@ -3,7 +3,8 @@
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Budget, Effect, Fault, InjectedError, Method, Objects};
+use super::answers::fail;
+use super::{About, Budget, Effect, Fault, InjectedError, Method, Objects};
 use crate::exchange::Answer;
 
 /// Faults that are set, and those who wait because of one.
@@ -113,11 +114,11 @@ impl Faults {
     /// Fails items of an answer, and spoils it, as the faults are set.
     pub(crate) fn spoil(&self, method: Method, objects: &Objects, answer: &mut Answer) {
         // An error stays as it is.
-        let Some(shape) = method.shape().filter(|_| !answer.is_empty()) else {
+        if answer.is_empty() || !method.has_objects() {
             return;
-        };
-        let items = shape.answered(objects, answer);
-        shape.fail(objects, answer, &mut |about| {
+        }
+        let items = method.answered(objects, answer);
+        let mut item_error = |about: &About| {
             let error = self.first(|fault| match &fault.effect {
                 Effect::ItemError(error) if fault.concerns(method) && fault.is_about(about) => {
                     Some(error.clone())
@@ -125,7 +126,10 @@ impl Faults {
                 _ => None,
             });
             error.map(|error| error.to_item())
-        });
+        };
+        if method.is_batch() {
+            fail(objects, answer, &mut item_error);
+        }
         // One fault spoils one answer; two would hide each other.
         let bad = self.first(|fault| match fault.effect {
             Effect::BadAnswer(bad)
@@ -138,7 +142,7 @@ impl Faults {
             _ => None,
         });
         if let Some((bad, fault)) = bad {
-            shape.spoil_answer(bad, objects, answer, &|about| fault.is_about(about));
+            method.spoil(bad, objects, answer, &|about| fault.is_about(about));
         }
     }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::defects::Defect;
 use crate::defects::hook::Next;
-use crate::defects::upload::Upload;
+use crate::defects::odd::Upload;
 use crate::exchange::{Answer, Call};
 
 /// The desired state of a load balancer.
@@ -122,6 +122,10 @@ impl Memory {
             Targets::Ref(named) => {
                 let mut nodes = self.sets.lock().get(&named.revision).cloned()?;
                 if let Some(only) = &named.only {
+                    // The provider refuses names that the set lacks.
+                    if only.names.iter().any(|name| !nodes.contains_key(name)) {
+                        return None;
+                    }
                     nodes.retain(|name, _| only.names.contains(name));
                 }
                 Some(nodes)

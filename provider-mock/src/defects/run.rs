@@ -1,0 +1,417 @@
+//! Makes the steps of a mistake in a call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outrigger_api::METHODS;
+use outrigger_api::v1::ErrorReason;
+use parking_lot::Mutex;
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+use tokio::time::sleep;
+use tonic::{Code, Status};
+
+use super::cancelled::Cancelled;
+use super::hook::Next;
+use super::reason;
+use super::scope::Scope;
+use super::step::{Step, When};
+use crate::duration;
+use crate::exchange::{Answer, Call};
+use crate::faults::InjectedError;
+use crate::message::{Fate, Side, blank, each, edit as change};
+
+/// The names that a mistake remembers from call to call, in sets, each with a value.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) sets: BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) count: u64,
+}
+
+pub(super) type Shared = Arc<Mutex<Memory>>;
+
+/// A name that is remembered as long as a call runs.
+struct Held(Shared, String, String);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        forget(&self.0, &self.1, &self.2);
+    }
+}
+
+fn forget(memory: &Shared, set: &str, key: &str) {
+    if let Some(set) = memory.lock().sets.get_mut(set) {
+        set.remove(key);
+    }
+}
+
+/// An action on the whole call, with its values.
+enum Effect {
+    Whole(String, String),
+    /// A further call of the method, made of this one; its answer is that of the call, or has a name.
+    Ask {
+        method: String,
+        name: Option<String>,
+        edits: Vec<String>,
+    },
+}
+
+/// A call in which steps are made.
+pub(super) struct Run {
+    pub(super) call: Call,
+    /// Its request, as it came.
+    pub(super) request: Option<DynamicMessage>,
+    /// All its messages, as they came.
+    pub(super) came: Vec<Vec<u8>>,
+    pub(super) code: Code,
+    pub(super) reason: Option<ErrorReason>,
+    pub(super) error: String,
+    pub(super) asked: BTreeMap<String, (Code, Option<DynamicMessage>)>,
+    held: Vec<Held>,
+    pub(super) memory: Shared,
+}
+
+/// Serves a call with its steps.
+pub(super) async fn serve(steps: Arc<[Step]>, memory: Shared, call: Call, next: Next) -> Answer {
+    let path = call.head.uri.path().to_owned();
+    let steps: Vec<_> = { steps.iter() }
+        .filter(|step| step.on.iter().any(|on| on.is_about(&path)))
+        .cloned()
+        .collect();
+    let mut run = Run {
+        request: decoded(&path, Side::Request, call.first()),
+        came: call.messages.clone(),
+        call,
+        code: Code::Ok,
+        reason: None,
+        error: String::new(),
+        asked: BTreeMap::new(),
+        held: Vec::new(),
+        memory,
+    };
+    for step in steps.iter().filter(|step| step.when == When::Request) {
+        let mut messages = std::mem::take(&mut run.call.messages);
+        let effects = run.visit(step, &path, Side::Request, &mut messages);
+        run.call.messages = messages;
+        for effect in effects {
+            if let Some(answer) = run.perform(&path, effect, &next).await {
+                return answer;
+            }
+        }
+    }
+    let mut answer = run.serve(&steps, &path, &next).await;
+    for step in steps.iter().filter(|step| step.when == When::Answer) {
+        run.code = answer.code();
+        run.reason = reason(&answer);
+        run.error = answer
+            .error()
+            .map_or_else(String::new, |one| one.message().to_owned());
+        for effect in run.visit(step, &path, Side::Response, answer.raw()) {
+            match effect {
+                Effect::Whole(verb, words) if verb == "inflate" => {
+                    answer.inflate(words.parse().unwrap_or_default());
+                }
+                Effect::Whole(verb, words) if verb == "say" || verb == "recode" => {
+                    if let Some(status) = answer.error() {
+                        answer = Answer::failed(said(&verb, &words, &status));
+                    }
+                }
+                effect => {
+                    if let Some(other) = run.perform(&path, effect, &next).await {
+                        answer = other;
+                    }
+                }
+            }
+        }
+    }
+    answer
+}
+
+/// The same error with another text or code.
+fn said(verb: &str, words: &str, of: &Status) -> Status {
+    let details = of.details().to_vec().into();
+    match words.parse::<crate::faults::Code>() {
+        Ok(code) if verb == "recode" => Status::with_details(code.0, of.message(), details),
+        _ => Status::with_details(of.code(), words, details),
+    }
+}
+
+fn decoded(path: &str, side: Side, bytes: &[u8]) -> Option<DynamicMessage> {
+    let mut message = blank(path, side)?;
+    message.merge(bytes).ok().map(|()| message)
+}
+
+impl Run {
+    /// A message of its request.
+    pub(super) fn decoded(&self, bytes: &[u8]) -> Option<DynamicMessage> {
+        decoded(self.call.head.uri.path(), Side::Request, bytes)
+    }
+
+    /// Serves the call; a step may be made when it is cancelled.
+    async fn serve(&self, steps: &[Step], path: &str, next: &Next) -> Answer {
+        let cancelled = steps.iter().find_map(|step| match step.when {
+            When::Cancelled(moment) => Some((step, moment)),
+            _ => None,
+        });
+        let Some((step, moment)) = cancelled else {
+            return next.clone().serve(self.call.clone()).await;
+        };
+        let guard = Cancelled::new(|| {
+            let mut messages = self.call.messages.clone();
+            let _ = self.visit_with(step, path, Side::Request, &mut messages, &mut Vec::new());
+        });
+        sleep(moment).await;
+        let answer = next.clone().serve(self.call.clone()).await;
+        guard.done();
+        answer
+    }
+
+    fn visit(
+        &mut self,
+        step: &Step,
+        path: &str,
+        side: Side,
+        messages: &mut [Vec<u8>],
+    ) -> Vec<Effect> {
+        let mut held = std::mem::take(&mut self.held);
+        let effects = self.visit_with(step, path, side, messages, &mut held);
+        self.held = held;
+        effects
+    }
+
+    /// Makes a step in each message: changes it, and puts together what is left to do with the call.
+    fn visit_with(
+        &self,
+        step: &Step,
+        path: &str,
+        side: Side,
+        messages: &mut [Vec<u8>],
+        held: &mut Vec<Held>,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        // A call without messages has steps too, and so has one that is none of the contract.
+        let other = || blank("/cloudprovider.v1.ProviderService/GetStatus", Side::Request);
+        let Some(none) = blank(path, side).or_else(other) else {
+            return effects;
+        };
+        if messages.is_empty() || blank(path, side).is_none() {
+            let mut one = none;
+            self.step(step, &mut one, held, &mut effects);
+            if let (Some(Effect::Whole(verb, bytes)), Some(message)) =
+                (effects.first(), messages.first_mut())
+                && verb == "bytes"
+            {
+                let bytes = bytes.split(' ');
+                *message = bytes.filter_map(|one| one.parse().ok()).collect();
+            }
+            return effects;
+        }
+        for bytes in messages {
+            let mut message = none.clone();
+            if message.merge(bytes.as_slice()).is_err() {
+                // Garbage is left as it is.
+                message = none.clone();
+                self.step(step, &mut message, held, &mut effects);
+                continue;
+            }
+            let before = message.clone();
+            self.step(step, &mut message, held, &mut effects);
+            if message != before {
+                *bytes = message.encode_to_vec();
+            }
+        }
+        effects
+    }
+
+    fn step(
+        &self,
+        step: &Step,
+        message: &mut DynamicMessage,
+        held: &mut Vec<Held>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let whole = message.clone();
+        match step.each {
+            None => {
+                self.apply(step, message, &whole, held, effects);
+            }
+            Some(path) if path.starts_with('@') => {
+                let scope = Scope {
+                    one: &whole,
+                    whole: &whole,
+                };
+                for value in self.values(path, scope) {
+                    if let Value::Message(mut one) = value {
+                        self.apply(step, &mut one, &whole, held, effects);
+                    }
+                }
+            }
+            Some(path) => each(message, path, &mut |one| {
+                self.apply(step, one, &whole, held, effects)
+            }),
+        }
+    }
+
+    fn apply(
+        &self,
+        step: &Step,
+        one: &mut DynamicMessage,
+        whole: &DynamicMessage,
+        held: &mut Vec<Held>,
+        effects: &mut Vec<Effect>,
+    ) -> Fate {
+        let scope = Scope { one, whole };
+        if !step.conditions.iter().all(|one| self.holds(one, scope)) {
+            return Fate::Stay;
+        }
+        let mut fate = Fate::Stay;
+        let mut actions = step.actions.iter();
+        while let Some(action) = actions.next() {
+            let scope = Scope { one, whole };
+            let (verb, rest) = action.split_once(' ').unwrap_or((action, ""));
+            match verb {
+                "drop" => fate = Fate::Leave,
+                "double" => fate = Fate::Twice,
+                "empty" => *one = DynamicMessage::new(one.descriptor()),
+                "remember" | "forget" | "hold" => {
+                    let held_now = self.keep(verb, &self.filled(rest, scope, false));
+                    held.extend(held_now);
+                }
+                "ask" | "serve" => {
+                    let words: Vec<_> = rest.split(' ').collect();
+                    let (first, others) = match rest.split_once(" with ") {
+                        Some((_, first)) => (Some(first), actions.by_ref()),
+                        None => (None, actions.by_ref()),
+                    };
+                    let edits = first.into_iter().chain(others.copied());
+                    let edits = edits.filter_map(|edit| self.edit(edit, scope));
+                    effects.push(Effect::Ask {
+                        method: words.first().copied().unwrap_or_default().to_owned(),
+                        name: match words.as_slice() {
+                            [_, "as", name, ..] => Some((*name).to_owned()),
+                            _ if verb == "ask" => Some(String::new()),
+                            _ => None,
+                        },
+                        edits: edits.collect(),
+                    });
+                }
+                "clear" | "set" | "merge" | "put" | "truncate" | "reverse" | "each" | "error" => {
+                    if let Some(edit) = self.edit(action, scope)
+                        && let Err(error) = change(one, &edit)
+                    {
+                        eprintln!("provider-mock: {error}");
+                    }
+                }
+                _ => {
+                    let is_message = verb == "answer";
+                    let words = self.filled(rest, scope, is_message);
+                    effects.push(Effect::Whole(verb.to_owned(), words));
+                }
+            }
+        }
+        fate
+    }
+
+    /// Remembers or forgets `SET KEY` or `SET KEY = VALUE`.
+    fn keep(&self, verb: &str, words: &str) -> Option<Held> {
+        let (set, key) = words.split_once(' ')?;
+        let (key, value) = key.split_once(" = ").unwrap_or((key, key));
+        let key = key.trim();
+        if verb == "forget" {
+            forget(&self.memory, set, key);
+            return None;
+        }
+        let mut memory = self.memory.lock();
+        let keys = memory.sets.entry(set.to_owned()).or_default();
+        keys.insert(key.to_owned(), value.to_owned());
+        let held = || Held(Arc::clone(&self.memory), set.to_owned(), key.to_owned());
+        (verb == "hold").then(held)
+    }
+
+    /// Another call of the same caller: of the fields that both requests have, with changes.
+    fn further(&self, method: &str, edits: &[String]) -> Option<(&'static str, Call)> {
+        let path = METHODS.iter().find(|one| one.name == method)?.path;
+        let mut request = blank(path, Side::Request)?;
+        let own = decoded(self.call.head.uri.path(), Side::Request, self.call.first())?;
+        for (field, value) in own.fields() {
+            if let Some(same) = request.descriptor().get_field_by_name(field.name()) {
+                request.set_field(&same, value.clone());
+            }
+        }
+        for edit in edits {
+            if let Err(error) = change(&mut request, edit) {
+                eprintln!("provider-mock: {error}");
+            }
+        }
+        Some((path, self.call.other(path, &request)))
+    }
+
+    /// A change with the values that it names.
+    fn edit(&self, edit: &str, scope: Scope<'_>) -> Option<String> {
+        if let Some(put) = edit.strip_prefix("put ") {
+            let (field, path) = put.split_once(' ')?;
+            let value = match path {
+                "." => Value::Message(scope.one.clone()),
+                _ => self.values(path, scope).into_iter().next()?,
+            };
+            let message = value.as_message()?.to_text_format();
+            return Some(format!("set {field} {{ {message} }}"));
+        }
+        let is_message = !edit.starts_with("error ");
+        Some(self.filled(edit, scope, is_message))
+    }
+
+    /// Does something on the whole call; the answer, if that ends it.
+    async fn perform(&mut self, path: &str, effect: Effect, next: &Next) -> Option<Answer> {
+        let (verb, words) = match effect {
+            Effect::Ask {
+                method,
+                name,
+                edits,
+            } => {
+                let (path, call) = self.further(&method, &edits)?;
+                let answer = next.correct(call).await;
+                let Some(name) = name else {
+                    return Some(answer);
+                };
+                let message = answer
+                    .first()
+                    .and_then(|one| decoded(path, Side::Response, one));
+                self.asked.insert(name, (answer.code(), message));
+                return None;
+            }
+            Effect::Whole(verb, words) => (verb, words),
+        };
+        match verb.as_str() {
+            "fail" | "limit" => {
+                let (name, text) = words.split_once(' ').unwrap_or((&words, ""));
+                let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{name}"));
+                let status = match (reason, name.parse::<crate::faults::Code>()) {
+                    (Some(reason), _) if verb == "limit" => InjectedError::of(reason, text)
+                        .without_retry_info()
+                        .to_status(),
+                    (Some(reason), _) => InjectedError::of(reason, text).to_status(),
+                    (None, Ok(code)) => Status::new(code.0, text),
+                    (None, Err(error)) => Status::unknown(error),
+                };
+                return Some(Answer::failed(status));
+            }
+            "answer" => {
+                let mut message = blank(path, Side::Response)?;
+                if let Err(error) = change(&mut message, &format!("merge {words}")) {
+                    eprintln!("provider-mock: {error}");
+                }
+                return Some(Answer::ok(&message));
+            }
+            "wait" => {
+                if let Ok(time) = duration::parse(&words) {
+                    sleep(time).await;
+                }
+            }
+            "log" => eprintln!("provider-mock: {words}"),
+            "exit" => std::process::exit(1),
+            _ => {}
+        }
+        None
+    }
+}
