@@ -147,12 +147,12 @@ pub(crate) fn each(
                 });
                 all.extend(twins);
             }
-            Value::Message(one) => {
-                if change(one) == Fate::Leave {
+            one => {
+                let fate = one.as_message_mut().map(&mut *change);
+                if fate == Some(Fate::Leave) {
                     parent.clear_field(field);
                 }
             }
-            _ => {}
         }
     });
 }
@@ -163,7 +163,7 @@ pub(crate) fn edit(message: &mut DynamicMessage, edit: &str) -> Result<(), Strin
     let (verb, rest) = edit.split_once(' ').unwrap_or((edit, ""));
     match verb {
         "clear" => at(message, rest, &mut |parent, field| {
-            parent.clear_field(field)
+            parent.clear_field(field);
         }),
         "reverse" => at(message, rest, &mut |parent, field| {
             if let Value::List(all) = parent.get_field_mut(field) {
@@ -260,7 +260,7 @@ pub(crate) fn fill(text: &str, is_message: bool, values: &dyn Fn(&str) -> Vec<Va
             if let Some((mark, is_after)) = cut
                 && let Some((before, after)) = value.split_once(mark)
             {
-                value = if is_after { after } else { before }.to_owned();
+                value = String::from(if is_after { after } else { before });
             }
             filled.push_str(&written(value));
         }

@@ -57,7 +57,7 @@ func mockCounters(socket string) func() (map[string]int, error) {
 		},
 	}}
 	return func() (map[string]int, error) {
-		answer, err := client.Get("http://mock/v1/counters")
+		answer, err := client.Post("http://mock/v1", "application/json", strings.NewReader(`{"counters": null}`))
 		if err != nil {
 			return nil, fmt.Errorf("the mock's counters: %w", err)
 		}

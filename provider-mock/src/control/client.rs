@@ -1,5 +1,6 @@
 //! Asks on the control socket.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,8 +72,9 @@ impl Client {
         operation: Operation<Q, A>,
         question: &Q,
     ) -> Result<A, ClientError> {
-        let question = serde_json::to_vec(question).map_err(|error| self.garbled(&error))?;
-        let exchange = self.exchange(operation.method, operation.path, question);
+        let question = BTreeMap::from([(operation.name, question)]);
+        let question = serde_json::to_vec(&question).map_err(|error| self.garbled(&error))?;
+        let exchange = self.exchange(question);
         let response = tokio::time::timeout(TIMEOUT, exchange).await;
         let (status, body) = response.map_err(|_| ClientError::TimedOut {
             path: self.path.clone(),
@@ -86,12 +88,7 @@ impl Client {
         }
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &'static str,
-        body: Vec<u8>,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
+    async fn exchange(&self, body: Vec<u8>) -> Result<(StatusCode, Bytes), ClientError> {
         let stream =
             UnixStream::connect(&self.path)
                 .await
@@ -100,8 +97,8 @@ impl Client {
                     source,
                 })?;
         let request = Request::builder()
-            .method(method)
-            .uri(path)
+            .method(Method::POST)
+            .uri("/v1")
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::<Bytes>::from(body))

@@ -11,7 +11,7 @@ use super::refusal::{Refusal, chosen, printable};
 use crate::cloud::Cloud;
 use crate::load_balancers::{AddressMode, LoadBalancer, Port, ServiceTag, Target};
 
-/// `GET /v1/load-balancers`, and what any change answers.
+/// Answer to `loadBalancers`, and to any change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownLoadBalancers {
@@ -31,7 +31,7 @@ pub struct ShownLoadBalancer {
     pub load_balancer: LoadBalancer,
 }
 
-/// `POST /v1/load-balancers`: one that no Service of the cluster asked for.
+/// `createLoadBalancer`: one that no Service of the cluster asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NewLoadBalancer {
@@ -50,7 +50,7 @@ pub struct NewLoadBalancer {
     pub addresses: Vec<IpAddr>,
 }
 
-/// `POST /v1/load-balancers/edit`: what is absent stays.
+/// `editLoadBalancer`: what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EditLoadBalancer {

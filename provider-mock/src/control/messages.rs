@@ -12,7 +12,7 @@ use crate::duration;
 use crate::faults::Fault;
 use crate::instances::Instance;
 
-/// `GET /v1/status`.
+/// Answer to `status`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -48,7 +48,7 @@ pub struct Status {
     pub faults: Vec<Fault>,
 }
 
-/// `GET /v1/instances`.
+/// Answer to `instances`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
@@ -60,7 +60,7 @@ pub struct Listed {
     pub deleted: Vec<String>,
 }
 
-/// Which objects are meant: `POST /v1/instances/{start,stop,delete}`, and of other objects likewise.
+/// Which objects are meant: `startInstances`, `stopInstances`, `deleteInstances`, and other objects likewise.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Targets {
@@ -79,7 +79,7 @@ pub struct Targets {
     pub terminating: bool,
 }
 
-/// `POST /v1/instances/maintenance`: announces maintenance of instances.
+/// `announceMaintenance`: announces maintenance of instances.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnnounceMaintenance {
@@ -108,7 +108,7 @@ pub struct Changed {
     pub changed: Vec<Instance>,
 }
 
-/// `PUT /v1/cost`: what is absent stays.
+/// `changeCost`: what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ChangeCost {
@@ -138,7 +138,7 @@ pub struct NewQuota {
     pub burst: Option<u32>,
 }
 
-/// `POST /v1/faults`.
+/// `setFault`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct InjectFault {
@@ -149,14 +149,14 @@ pub struct InjectFault {
     pub add: bool,
 }
 
-/// `DELETE /v1/faults`.
+/// Answer to `clearFaults`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleared {
     /// How many there were.
     pub cleared: usize,
 }
 
-/// `POST /v1/connections/close`.
+/// `closeConnections`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CloseConnections {

@@ -12,7 +12,7 @@ use crate::cidr::Cidr;
 use crate::cloud::Cloud;
 use crate::routes::{Route, RouteTable, RouteTarget};
 
-/// `GET /v1/routes`, and what any change answers.
+/// Answer to `routes`, and to any change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownRoutes {
@@ -20,7 +20,7 @@ pub struct ShownRoutes {
     pub routes: Vec<Route>,
 }
 
-/// `POST /v1/routes`: one that no controller asked for.
+/// `addRoute`: one that no controller asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NewRoute {
@@ -45,7 +45,7 @@ pub struct NewRoute {
     pub blackhole: bool,
 }
 
-/// `POST /v1/routes/edit`: what is absent stays.
+/// `editRoutes`: what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EditRoutes {

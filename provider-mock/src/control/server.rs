@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse as _, Response};
-use http::{Method, StatusCode, Uri, header};
+use http::{StatusCode, header};
 use outrigger_provider_sdk::Listener;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +71,7 @@ impl axum::serve::Listener for Sockets {
 }
 
 fn router(cloud: Cloud, about: Arc<About>) -> Router {
-    Api(Router::new())
+    let api = Api(BTreeMap::new())
         .on(&on::STATUS, move |cloud, ()| Ok(status(cloud, &about)))
         .on(&on::INSTANCES, |cloud, ()| Ok(listed(cloud)))
         .on(&on::CREATE_INSTANCE, create)
@@ -121,65 +122,81 @@ fn router(cloud: Cloud, about: Arc<About>) -> Router {
                 let closed = cloud.close_connections(hold.unwrap_or_default());
                 Ok(ClosedConnections { closed })
             },
-        )
-        .0
-        .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
+        );
+    let api = Arc::new(api);
+    let handler =
+        move |body: Result<Bytes, BytesRejection>| ready(respond(api.answer(&cloud, body)));
+    Router::new()
+        .route("/v1", axum::routing::post(handler))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(cloud)
 }
 
-struct Api(Router<Cloud>);
+/// Reads the question of a command, and answers it.
+type Handler = Box<dyn Fn(&Cloud, &RawValue) -> Result<Vec<u8>, Refusal> + Send + Sync>;
+
+/// The commands by their names.
+struct Api(BTreeMap<&'static str, Handler>);
 
 impl Api {
     /// Answers an operation.
     fn on<Q: DeserializeOwned + 'static, A: Serialize + 'static>(
-        self,
+        mut self,
         operation: &Operation<Q, A>,
-        answer: impl Fn(&Cloud, Q) -> Result<A, Refusal> + Clone + Send + Sync + 'static,
+        answer: impl Fn(&Cloud, Q) -> Result<A, Refusal> + Send + Sync + 'static,
     ) -> Self {
-        let handler = move |State(cloud): State<Cloud>, body: Result<Bytes, BytesRejection>| {
-            ready(respond(
-                read(body).and_then(|question| answer(&cloud, question)),
-            ))
+        let handler = move |cloud: &Cloud, question: &RawValue| {
+            let question = serde_json::from_str(question.get()).map_err(|error| wrong(&error))?;
+            serde_json::to_vec(&answer(cloud, question)?).map_err(|error| wrong(&error))
         };
-        let routed = axum::routing::on(operation.filter, handler);
-        Self(self.0.route(operation.path, routed))
+        self.0.insert(operation.name, Box::new(handler));
+        self
+    }
+
+    /// Answers a document with one command.
+    fn answer(
+        &self,
+        cloud: &Cloud,
+        body: Result<Bytes, BytesRejection>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let body = body
+            .map_err(|error| Refusal::bad_request(format!("the request was not read: {error}")))?;
+        let commands: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_slice(&body).map_err(|error| wrong(&error))?;
+        let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
+        let one = match commands.len() {
+            1 => commands.into_iter().next(),
+            _ => None,
+        };
+        let Some((name, question)) = one else {
+            let error = format!("a request is one command: {}", known());
+            return Err(Refusal::bad_request(error));
+        };
+        match self.0.get(name.as_str()) {
+            Some(handler) => handler(cloud, &question),
+            None => Err(Refusal {
+                status: StatusCode::NOT_FOUND,
+                error: format!("there is no command {name:?}; there are {}", known()),
+            }),
+        }
     }
 }
 
-fn read<Q: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<Q, Refusal> {
-    let body =
-        body.map_err(|error| Refusal::bad_request(format!("the request was not read: {error}")))?;
-    // `curl` sends nothing where nothing is asked for.
-    let body: &[u8] = if body.is_empty() { b"null" } else { &body };
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
+fn wrong(error: &serde_json::Error) -> Refusal {
+    Refusal::bad_request(format!("the request is wrong: {error}"))
 }
 
-fn respond<A: Serialize>(answer: Result<A, Refusal>) -> Response {
+fn respond(answer: Result<Vec<u8>, Refusal>) -> Response {
     let (status, body) = match answer {
-        Ok(answer) => (StatusCode::OK, serde_json::to_vec(&answer)),
-        Err(Refusal { status, error }) => (status, serde_json::to_vec(&Failure { error })),
+        Ok(body) => (StatusCode::OK, body),
+        Err(Refusal { status, error }) => {
+            // Text is always JSON.
+            (
+                status,
+                serde_json::to_vec(&Failure { error }).unwrap_or_default(),
+            )
+        }
     };
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    match body {
-        Ok(body) => (status, json, body).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
-}
-
-async fn unknown(method: Method, uri: Uri) -> Response {
-    let path = uri.path();
-    respond::<()>(Err(Refusal {
-        status: StatusCode::NOT_FOUND,
-        error: format!(
-            "there is no {method} {path}; there are /v1/status, /v1/instances, \
-             /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
-             …/delete, /v1/routes, …/edit, …/remove, /v1/volumes, …/delete, /v1/cost, /v1/faults, /v1/counters and \
-             /v1/connections/close"
-        ),
-    }))
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 fn status(cloud: &Cloud, about: &About) -> Status {

@@ -7,7 +7,7 @@ use super::refusal::{Refusal, chosen, printable};
 use crate::cloud::Cloud;
 use crate::volumes::{Volume, is_malformed, malformed};
 
-/// `GET /v1/volumes`, and what any change answers.
+/// Answer to `volumes`, and to any change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownVolumes {

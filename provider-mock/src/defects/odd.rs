@@ -10,7 +10,7 @@ use outrigger_api::v1::{
     GetStatusRequest, ListInstancesRequest, ServicePort, SyncNodeSetRequest,
 };
 use parking_lot::Mutex;
-use prost::Message as _;
+use prost::Message;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
@@ -230,7 +230,7 @@ impl Upload {
 
     /// The call with these messages.
     fn of_call(&self, mut call: Call) -> Call {
-        call.messages = self.0.iter().map(|one| one.encode_to_vec()).collect();
+        call.messages = self.0.iter().map(Message::encode_to_vec).collect();
         call
     }
 

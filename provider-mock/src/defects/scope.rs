@@ -72,7 +72,9 @@ impl Run {
             "item" => {
                 let request = self.request.as_ref();
                 let item = request.and_then(|one| twin(one, "items", "name", scope.one));
-                item.iter().for_each(|one| values(one, rest, &mut found));
+                if let Some(item) = item {
+                    values(&item, rest, &mut found);
+                }
             }
             _ if self.asked.contains_key(root) => {
                 let (code, message) = match self.asked.get(root) {
@@ -127,7 +129,7 @@ impl Run {
                     .any(|one| one.parse().is_ok_and(|one: i64| one > most))
             }
             [path, "outside", prefix] => values(path).iter().any(|one| !one.starts_with(prefix)),
-            [path, "in", set] | [path, "not-in", set] => {
+            [path, verb @ ("in" | "not-in"), set] => {
                 let memory = |key: &String| {
                     let memory = self.memory.lock();
                     memory
@@ -135,11 +137,12 @@ impl Run {
                         .get(*set)
                         .is_some_and(|keys| keys.contains_key(key))
                 };
-                let keys = match path.contains('$') {
-                    true => vec![self.filled(path, scope, false)],
-                    false => values(path),
+                let keys = if path.contains('$') {
+                    vec![self.filled(path, scope, false)]
+                } else {
+                    values(path)
                 };
-                keys.iter().any(memory) == (words.get(1) == Some(&"in"))
+                keys.iter().any(memory) == (*verb == "in")
             }
             [path] => values(path).iter().any(is_set),
             _ => false,
