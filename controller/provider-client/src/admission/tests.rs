@@ -234,19 +234,6 @@ async fn a_success_from_before_a_failure_resets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_goes_out_when_another_ends() {
-    let admission = admission();
-    let mut flying: Vec<Permit> = (0..4)
-        .map(|_| admission.try_enter(Urgency::Refresh).unwrap())
-        .collect();
-    let waiting = admission.enter(Urgency::Refresh);
-    tokio::pin!(waiting);
-    assert!(timeout(secs(60), &mut waiting).await.is_err());
-    flying.pop();
-    timeout(secs(0), waiting).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     let admission = admission();
     let rate = |class, qps, burst| Rate { class, qps, burst };

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use outrigger_api::v1;
 use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
@@ -13,7 +13,7 @@ use super::{
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::{Error, PlanOperation, admission::CallClass};
+use crate::{Error, PlanOperation};
 use outrigger_runtime::fence::Fence;
 
 async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
@@ -42,29 +42,6 @@ async fn a_call_that_hangs_ends_after_two_minutes_and_delays_no_other() {
     assert_eq!(started.elapsed(), secs(120));
     // 15 at once beside the one that hangs.
     assert_eq!(others, millis(200));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
-    let rig = Rig::balancing(|_| {}).await;
-    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
-    rig.fake
-        .balancers
-        .ensure
-        .on(move |_| Reply::Fail(limited.clone()));
-    ensure(&rig, "web").await.unwrap_err();
-    let open = timeout(secs(1), rig.open(CallClass::LoadBalancers));
-    assert!(open.await.is_err());
-    let started = Instant::now();
-    let (waited, ()) = tokio::join!(ensure(&rig, "web"), async {
-        sleep(secs(5)).await;
-        rig.fake.kill();
-    });
-    assert!(
-        matches!(waited, Err(Error::Unavailable { .. })),
-        "{waited:?}"
-    );
-    assert_eq!(started.elapsed(), secs(5));
 }
 
 /// A process that is frozen while it waits may go on when another one leads.

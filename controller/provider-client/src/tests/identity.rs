@@ -1,51 +1,64 @@
 //! No change of the cloud for a cluster that is not certain.
 
+use outrigger_api::v1;
 use outrigger_core::{cluster_uid::ClusterUid, error_class::ErrorClass};
 use tokio::time::sleep;
 
 use super::{
     rig::{Rig, service, targets},
+    route_calls::{create, delete},
     secs,
 };
 use crate::{
-    Error, Options, Provider,
+    Error, Options,
     tests::fake::{Fake, Reply, handshake},
 };
 
-/// With a provider that serves load balancers, and these options.
+/// With a provider that serves load balancers and routes, and these options.
 async fn balancing(change: impl FnOnce(&mut Options)) -> Rig {
     let rig = Rig::with(|options: &mut Options, fake: &Fake| {
         change(options);
         fake.introduce(|answer| {
             let offered = answer.capabilities.get_or_insert_default();
-            offered.load_balancers = Some(outrigger_api::v1::LoadBalancersCapability::default());
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+            offered.routes = Some(v1::RoutesCapability::default());
         });
     });
     rig.wait_until_serving().await;
     rig
 }
 
-async fn changes(provider: &Provider) -> [Result<(), Error>; 3] {
+async fn changes(rig: &Rig) -> [Result<(), Error>; 5] {
     let (web, all) = (service("web"), targets(["a"]));
-    let (ensured, updated, deleted) = tokio::join!(
-        provider.ensure_alone(&web, &all),
-        provider.update_alone(&web, &all),
-        provider.delete_alone(&web),
+    let (ensured, updated, deleted, made, removed) = tokio::join!(
+        rig.provider.ensure_alone(&web, &all),
+        rig.provider.update_alone(&web, &all),
+        rig.provider.delete_alone(&web),
+        create(rig, 0),
+        delete(rig, 0),
     );
-    [ensured, updated, deleted].map(|result| result.map(drop))
+    let [ensured, updated, deleted] = [ensured, updated, deleted].map(|result| result.map(drop));
+    let [made, removed] = [made, removed].map(|answer| answer.result.map(drop));
+    [ensured, updated, deleted, made, removed]
 }
 
 fn made(rig: &Rig) -> usize {
     let balancers = &rig.fake.balancers;
-    balancers.ensure.calls().len() + balancers.update.calls().len() + balancers.delete.calls().len()
+    let routes = &rig.fake.routes;
+    balancers.ensure.calls().len()
+        + balancers.update.calls().len()
+        + balancers.delete.calls().len()
+        + routes.create.calls().len()
+        + routes.delete.calls().len()
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     let rig = balancing(|options| options.cluster_uid.clear()).await;
-    for result in Box::pin(changes(&rig.provider)).await {
+    for result in Box::pin(changes(&rig)).await {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Unidentified { .. }), "{error}");
+        assert!(!error.leaves_result_unknown());
         // The owner gets an event with the remedy.
         assert_eq!(error.class(), ErrorClass::Forbidden);
         assert!(error.to_string().contains("kube-system"), "{error}");
@@ -64,7 +77,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     let uid = ClusterUid::judge(Some("uid-2"), None);
     rig.provider.set_cluster_uid(uid);
     sleep(secs(1)).await;
-    for result in Box::pin(changes(&rig.provider)).await {
+    for result in Box::pin(changes(&rig)).await {
         result.unwrap();
     }
     let handshakes = rig.fake.handshakes.lock();
@@ -106,13 +119,13 @@ async fn an_untagged_cloud_may_be_allowed_but_another_cluster_may_not() {
         options.allow_untagged = true;
     })
     .await;
-    for result in Box::pin(changes(&rig.provider)).await {
+    for result in Box::pin(changes(&rig)).await {
         result.unwrap();
     }
     let before = made(&rig);
     let other = ClusterUid::judge(Some("uid-2"), Some("uid-1"));
     rig.provider.set_cluster_uid(other);
-    for result in Box::pin(changes(&rig.provider)).await {
+    for result in Box::pin(changes(&rig)).await {
         let error = result.unwrap_err().to_string();
         assert!(
             error.contains("uid-1") && error.contains("uid-2"),

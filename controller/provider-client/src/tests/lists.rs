@@ -61,21 +61,3 @@ async fn a_list_is_whole_or_an_error() {
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_without_lists_is_not_asked() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| {
-            let capabilities = answer.capabilities.as_mut().unwrap();
-            capabilities.instances.as_mut().unwrap().list = false;
-        });
-    });
-    rig.wait_until_serving().await;
-    let error = rig
-        .provider
-        .instances()
-        .list(LookupPurpose::Initialization, Arc::new(|_| true))
-        .await
-        .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unimplemented);
-}

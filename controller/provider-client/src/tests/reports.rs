@@ -137,20 +137,3 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
         .plan(PlanOperation::Ensure, &web, &all);
     assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Malformed);
 }
-
-#[tokio::test(start_paused = true)]
-async fn lists_and_plans_that_are_not_offered_are_not_asked_for() {
-    let rig = Rig::balancing(|offered| {
-        offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-    })
-    .await;
-    let (web, all) = (service("web"), targets(["a"]));
-    let error = rig.provider.load_balancers().list().await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unimplemented);
-    let plan = rig
-        .provider
-        .load_balancers()
-        .plan(PlanOperation::Ensure, &web, &all);
-    assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Unimplemented);
-    assert!(rig.fake.balancers.plan.calls().is_empty());
-}

@@ -1,19 +1,15 @@
 //! How the wait for a route ends that is not changed, or perhaps changed.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use outrigger_api::v1;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, done, refusal},
+    fake::Reply,
     rig::Rig,
-    route_calls::{create, created, delete, deleted, slow, wanted},
+    route_calls::{create, delete, deleted, slow, wanted},
     secs,
 };
 use crate::{Error, Provider};
@@ -78,21 +74,6 @@ async fn a_provider_that_dies_leaves_the_routes_in_flight_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_does_not_know_the_session_gets_the_route_again() {
-    let rig = Rig::routing(v1::RoutesCapability::default()).await;
-    let is_new = AtomicBool::new(true);
-    rig.fake.routes.create.on(move |_| {
-        if is_new.swap(false, Ordering::Relaxed) {
-            return Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
-        }
-        Reply::Say(done())
-    });
-    create(&rig, 0).await.result.unwrap();
-    assert_eq!(created(&rig), ["node-0", "node-0"]);
-    assert_eq!(rig.fake.handshakes.lock().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn without_routes_nothing_is_sent() {
     let rig = Rig::start();
     let error = create(&rig, 0).await.result.unwrap_err();
@@ -123,56 +104,4 @@ async fn without_routes_nothing_is_sent() {
     };
     tokio::join!(serving, upgrade);
     create(&rig, 0).await.result.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_method_that_is_not_served_has_changed_nothing() {
-    let rig = Rig::routing(v1::RoutesCapability::default()).await;
-    let missing = |_: &_| Reply::Fail(Status::unimplemented("no such method"));
-    rig.fake.routes.delete.on(missing);
-    for _ in 0..2 {
-        let error = delete(&rig, 0).await.result.unwrap_err();
-        assert!(matches!(error, Error::NotServed { .. }), "{error:?}");
-        assert!(!error.leaves_result_unknown());
-    }
-    assert_eq!(deleted(&rig).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn routes_are_not_changed_for_a_cluster_that_is_not_certain() {
-    let rig = Rig::with(|options, fake| {
-        options.cluster_uid.clear();
-        fake.introduce(|answer| {
-            let offered = answer.capabilities.get_or_insert_default();
-            offered.routes = Some(v1::RoutesCapability::default());
-        });
-    });
-    rig.wait_until_serving().await;
-    for error in [
-        create(&rig, 0).await.result.unwrap_err(),
-        delete(&rig, 0).await.result.unwrap_err(),
-    ] {
-        assert!(matches!(error, Error::Unidentified { .. }), "{error:?}");
-        assert!(!error.leaves_result_unknown());
-    }
-    assert!(created(&rig).is_empty() && deleted(&rig).is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rate_limit_of_the_cloud_holds_all_routes_back() {
-    let rig = Rig::routing(v1::RoutesCapability::default()).await;
-    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
-    let is_first = AtomicBool::new(true);
-    rig.fake.routes.create.on(move |_| {
-        if is_first.swap(false, Ordering::Relaxed) {
-            return Reply::Fail(limited.clone());
-        }
-        Reply::Say(done())
-    });
-    let started = Instant::now();
-    create(&rig, 0).await.result.unwrap_err();
-    assert_eq!(started.elapsed(), Duration::ZERO);
-    let (created, deleted) = tokio::join!(create(&rig, 0), delete(&rig, 1));
-    assert!(created.result.is_ok() && deleted.result.is_ok());
-    assert_eq!(started.elapsed(), secs(7));
 }

@@ -29,23 +29,6 @@ fn limited_together(class: v1::CallClass, qps: f64, burst: u32) -> Rig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clouds_own_rate_is_kept() {
-    let rig = limited(2.0, 2);
-    rig.wait_until_serving().await;
-    let started = Instant::now();
-    rig.look_up_all((0..600).map(|n| format!("n{n}"))).await;
-    // Two at once, then one each 500 ms.
-    let sent: Vec<u128> = rig
-        .fake
-        .batches
-        .lock()
-        .iter()
-        .map(|(at, _)| at.duration_since(started).as_millis())
-        .collect();
-    assert_eq!(sent, [0, 0, 500, 1000, 1500, 2000]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn urgent_calls_go_before_those_that_wait_longer() {
     let rig = limited(1.0, 1);
     rig.wait_until_serving().await;
@@ -83,10 +66,11 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() {
+async fn each_call_has_its_urgency_under_a_limit_for_all() {
     let rig = limited_together(v1::CallClass::All, 1.0, 1);
     rig.wait_until_serving().await;
     rig.look_up("takes-the-burst").await.unwrap();
+    rig.fake.routes.on_list(one_list());
     let started = Instant::now();
     let at = || started.elapsed().as_secs();
     let look_up = async |name: &str, purpose| {
@@ -115,30 +99,6 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
             rig.provider.ensure_alone(&web, &all).await.unwrap();
             at()
         },
-        look_up("looked-at", LookupPurpose::Lifecycle),
-        look_up("initialized", LookupPurpose::Initialization),
-    );
-    let (get, refresh, update, ensure, lifecycle, initialization) = order;
-    assert_eq!((initialization, lifecycle, refresh, get), (1, 2, 5, 6));
-    // These two are as urgent as each other.
-    assert_eq!(update.min(ensure), 3);
-    assert_eq!(update.max(ensure), 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
-    let rig = limited_together(v1::CallClass::All, 1.0, 1);
-    rig.wait_until_serving().await;
-    rig.look_up("takes-the-burst").await.unwrap();
-    rig.fake.routes.on_list(one_list());
-    let started = Instant::now();
-    let at = || started.elapsed().as_secs();
-    let (web, all) = (service("web"), targets(["a"]));
-    let order = tokio::join!(
-        async {
-            rig.provider.ensure_alone(&web, &all).await.unwrap();
-            at()
-        },
         async {
             rig.provider.routes().list().await.unwrap();
             at()
@@ -147,10 +107,12 @@ async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
             create(&rig, 1).await.result.unwrap();
             at()
         },
-        async {
-            rig.look_up("initialized").await.unwrap();
-            at()
-        },
+        look_up("looked-at", LookupPurpose::Lifecycle),
+        look_up("initialized", LookupPurpose::Initialization),
     );
-    assert_eq!(order, (4, 3, 2, 1));
+    let (get, refresh, update, ensure, listed, created, lifecycle, initialization) = order;
+    assert_eq!((initialization, lifecycle, created, listed), (1, 2, 3, 4));
+    // These two are as urgent as each other.
+    assert_eq!((update.min(ensure), update.max(ensure)), (5, 6));
+    assert_eq!((refresh, get), (7, 8));
 }

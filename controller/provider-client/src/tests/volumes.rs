@@ -10,14 +10,13 @@ use outrigger_core::{
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, in_zone, refusal, volume_outcome},
+    fake::{Reply, in_zone, volume_outcome},
     rig::Rig,
     secs,
 };
-use crate::{Error, VolumeLookup, VolumePurpose, admission::CallClass};
+use crate::{Error, VolumeLookup, VolumePurpose};
 
 fn volume(name: &str) -> VolumeView {
     let volume = json!({
@@ -179,18 +178,6 @@ async fn an_answer_about_a_volume_is_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_are_asked_about_again_once_a_provider_serves_the_method() {
-    let rig = serving(0).await;
-    let missing = |_: &_| Reply::Fail(Status::unimplemented("no such method"));
-    rig.fake.volumes.on(missing);
-    for _ in 0..2 {
-        let error = look_up(&rig, "pv").await.unwrap_err();
-        assert!(matches!(error, Error::NotServed { .. }), "{error:?}");
-    }
-    assert_eq!(rig.fake.volumes.calls().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn only_a_confirmed_absence_of_a_volume_is_believed() {
     use v1::AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
     let rig = serving(0).await;
@@ -211,29 +198,4 @@ async fn only_a_confirmed_absence_of_a_volume_is_believed() {
         assert_eq!(error.class(), ErrorClass::NotReady, "{error}");
         assert!(error.to_string().contains(says), "{says}: {error}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_that_limits_the_rate_pauses_volumes_alone() {
-    let rig = serving(0).await;
-    rig.fake.volumes.on(|_| {
-        let refused = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
-        Reply::Fail(refused)
-    });
-    let error = look_up(&rig, "pv").await.unwrap_err();
-    assert!(matches!(error.class(), ErrorClass::RateLimited { .. }));
-    rig.fake.volumes.on(|_| Reply::Say(in_zone("z")));
-    let started = Instant::now();
-    rig.open(CallClass::Instances).await;
-    assert_eq!(started.elapsed(), Duration::ZERO);
-    look_up(&rig, "pv").await.unwrap();
-    assert_eq!(started.elapsed(), secs(7));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_without_volumes_is_not_asked() {
-    let rig = Rig::start();
-    rig.wait_until_serving().await;
-    let error = look_up(&rig, "pv").await.unwrap_err();
-    assert!(matches!(error, Error::NotOffered { .. }), "{error}");
 }

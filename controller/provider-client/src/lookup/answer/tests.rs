@@ -182,16 +182,6 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
 }
 
 #[test]
-fn an_unknown_certainty_confirms_nothing() {
-    let absent = Outcome::Absent(v1::Absent {
-        certainty: 77,
-        ..v1::Absent::default()
-    });
-    let read = read_results(&["a"], vec![result("a", absent)], fresh());
-    assert_eq!(read.results, [Ok(Lookup::Absent { confirmed: false })]);
-}
-
-#[test]
 fn results_come_in_any_order_and_strays_are_counted() {
     let results = vec![
         result(
