@@ -6,6 +6,7 @@ use outrigger_api::v1::{self, instance_result::Outcome};
 use outrigger_core::node::instance::Lookup;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     fake::{Reply, found, result},
@@ -15,6 +16,7 @@ use super::{
     secs,
 };
 use crate::{Error, LookupPurpose};
+use outrigger_runtime::fence::Fence;
 
 /// Answers after 20 ms; a call about one of `hanging` is never answered.
 fn hang(rig: &Rig, hanging: &'static [&str]) {
@@ -78,6 +80,29 @@ async fn nodes_whose_lookups_hang_leave_room_for_others() {
     assert_eq!(answered.count(), 15);
     let (result, took) = &later["late"];
     assert!(result.is_ok() && *took < secs(1), "{result:?} {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_withdraws_nodes_that_wait_for_a_call_of_their_own() {
+    let rig = Rig::start();
+    rig.wait_until_serving().await;
+    rig.fake.on_batch(|_| Reply::Hang);
+    let fence = Fence::new(|| true, &CancellationToken::new());
+    let provider = rig.provider.fenced(fence.clone());
+    let began = Instant::now();
+    let lookups = names(20).map(async |name| {
+        let instances = provider.instances();
+        let answer = instances.look_up(node(&name), LookupPurpose::Initialization);
+        (answer.await.result, began.elapsed())
+    });
+    let stop = async {
+        sleep(secs(35)).await;
+        fence.stop();
+    };
+    let (results, ()) = tokio::join!(futures::future::join_all(lookups), stop);
+    let withdrawn =
+        |(result, took): &&(_, _)| matches!(result, Err(Error::Fenced { .. })) && *took == secs(35);
+    assert_eq!(results.iter().filter(withdrawn).count(), 18);
 }
 
 #[tokio::test(start_paused = true)]
