@@ -66,7 +66,7 @@ impl Instances for MockProvider {
                     pending.push((node.name.clone(), LookupRequest { key, provided }));
                 }
                 Need::Nothing(answer) => {
-                    lookups.insert(node.name.clone(), answer);
+                    lookups.insert(node.name.clone(), *answer);
                 }
             }
         }
@@ -206,16 +206,17 @@ enum Need {
     /// The cloud has to be asked.
     Cloud(Key),
     /// The node itself has the answer.
-    Nothing(Result<Lookup, Error>),
+    Nothing(Box<Result<Lookup, Error>>),
 }
 
 fn need_of(cloud: &Cloud, node: &v1::Node) -> Need {
+    let nothing = |answer| Need::Nothing(Box::new(answer));
     let scheme = cloud.config().provider_name.as_str();
     if node.provider_id.is_empty() {
         return match node.name.parse() {
             Ok(name) => Need::Cloud(Key::Name(name)),
             // No instance can have a name that no Node can have.
-            Err(_) => Need::Nothing(Ok(Outcome::absent("no instance can have that name").into())),
+            Err(_) => nothing(Ok(Outcome::absent("no instance can have that name").into())),
         };
     }
     let id = node
@@ -224,11 +225,11 @@ fn need_of(cloud: &Cloud, node: &v1::Node) -> Need {
         .and_then(|rest| rest.strip_prefix("://"));
     let Some(id) = id else {
         let reason = format!("the provider ID {:?} is not of {scheme}", node.provider_id);
-        return Need::Nothing(Ok(Outcome::not_managed(reason).into()));
+        return nothing(Ok(Outcome::not_managed(reason).into()));
     };
     match id.parse::<InstanceId>() {
         Ok(id) => Need::Cloud(Key::Id(id, node.name.parse::<NodeName>().ok())),
-        Err(bad) => Need::Nothing(Err(Error::malformed_provider_id(format!(
+        Err(bad) => nothing(Err(Error::malformed_provider_id(format!(
             "the provider ID {:?} of node {:?} is wrong: {bad}",
             node.provider_id, node.name
         )))),

@@ -15,15 +15,12 @@ impl LoadBalancers for LinuxProvider {
     fn capability(&self) -> v1::LoadBalancersCapability {
         let options = self.balancer().options();
         let health = options.cluster_health_port.unwrap_or_default();
+        let (masquerade, start) = (u8::from(options.masquerade), &options.start_of_host);
         v1::LoadBalancersCapability {
             list: true,
             plan: true,
             // The kernel forgets them with the next start of the host, which has another name then.
-            configuration_revision: format!(
-                "1-{health}-{}-{}",
-                u8::from(options.masquerade),
-                options.start_of_host
-            ),
+            configuration_revision: format!("1-{health}-{masquerade}-{start}"),
             ..v1::LoadBalancersCapability::default()
         }
     }

@@ -111,34 +111,15 @@ impl Routes for LinuxProvider {
             )));
         };
         ctx.check()?;
-        let rule = [
-            flag(family),
-            "rule",
-            "add",
-            "lookup",
-            &table,
-            "priority",
-            PRIORITY,
-            "protocol",
-            PROTOCOL,
-        ];
+        let to_table = ["lookup", &table, "priority", PRIORITY, "protocol", PROTOCOL];
+        let rule = [&[flag(family), "rule", "add"], &to_table[..]].concat();
         match run("ip", &rule, "").await {
             Err(failure) if !failure.says("File exists") => return Err(failure.into()),
             _ => {}
         }
         let (to, via) = (destination.to_string(), hop.to_string());
-        let add = [
-            flag(family),
-            "route",
-            "add",
-            &to,
-            "via",
-            &via,
-            "table",
-            &table,
-            "proto",
-            PROTOCOL,
-        ];
+        let hop_to = [&to, "via", &via, "table", &table, "proto", PROTOCOL];
+        let add = [&[flag(family), "route", "add"], &hop_to[..]].concat();
         match run("ip", &add, "").await {
             Ok(_) => {}
             Err(failure) if failure.says("File exists") => {
