@@ -1,7 +1,6 @@
 //! Calls of the cloud that are about many objects.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::panic::AssertUnwindSafe;
@@ -157,14 +156,6 @@ impl<I: Send + 'static, A: Send + 'static> Shared<I, A> {
         let call: (Vec<_>, Vec<_>) = waiting.callers.drain(..most).unzip();
         waiting.is_served = most > 0;
         waiting.is_served.then_some(call)
-    }
-}
-
-impl<I, A> fmt::Debug for Batcher<I, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher")
-            .field("most", &self.shared.most)
-            .finish_non_exhaustive()
     }
 }
 

@@ -88,7 +88,7 @@ pub trait Instances: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Lookups, Error>> + Send {
         let concurrency = self.concurrency();
         let look_up = move |node| self.get_instance(ctx, node, query);
-        look_up_each(ctx, nodes, concurrency, |node| &node.name, look_up)
+        look_up_each(ctx, nodes, concurrency, look_up)
     }
 
     /// Hands every instance that can be a Node of this cluster to `instances`, each provider ID

@@ -41,7 +41,7 @@
 //! |---|---|---|
 //! | `cli` | yes | [`main`], [`main_with_args`], [`EndpointArgs`] and [`ProbeArgs`], made with clap |
 //! | `logging` | yes | [`init_logging`], made with tracing-subscriber; [`main`] calls it |
-//! | `tonic` | no | `Server::wrap` and `Server::serve_with_connected`, whose types are tonic's |
+//! | `tonic` | no | `Server::wrap`, whose types are tonic's |
 //!
 //! Without `cli` a provider calls [`Server::serve`] with [`Endpoint::from_env`], and [`probe`] for its probes.
 //! The SDK logs through [tracing](https://docs.rs/tracing) whether or not `logging` is on.

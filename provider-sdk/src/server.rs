@@ -13,14 +13,12 @@ mod node_sets;
 mod results;
 mod routes;
 mod running;
-mod unnamed;
 mod volumes;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
 use outrigger_api::v1::instances_service_server::InstancesServiceServer;
 use outrigger_api::v1::load_balancers_service_server::LoadBalancersServiceServer;
@@ -32,12 +30,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
-#[cfg(feature = "tonic")]
-use tonic::transport::server::Connected;
-use tonic::transport::server::Router;
+use tonic::transport::server::{Connected, Router};
 
 use self::core::Core;
-use self::unnamed::Unnamed;
 use crate::signals::Signals;
 use crate::{BoxError, Endpoint, Instances, Listener, LoadBalancers, Provider, ServeError};
 
@@ -247,7 +242,7 @@ impl Server {
         drain::serve_on(&core, router, listener, shutdown).await
     }
 
-    /// Serves connections of any kind, `tokio::io::duplex` included, until `shutdown` resolves;
+    /// Serves connections of any kind that tonic knows, `tokio::io::duplex` included, until `shutdown` resolves;
     /// then drains as [`serve`](Self::serve) does. The end of `incoming` means no more connections,
     /// not the end of those it has yielded.
     ///
@@ -257,26 +252,6 @@ impl Server {
     ///
     /// Dropping the future lets connections that were accepted live on.
     pub async fn serve_with_incoming<I, IO, E>(
-        self,
-        incoming: I,
-        shutdown: impl Future<Output = ()>,
-    ) -> Result<(), ServeError>
-    where
-        I: Stream<Item = Result<IO, E>>,
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        E: Into<BoxError>,
-    {
-        let (core, router) = self.build();
-        let incoming = incoming.map(|io| io.map(Unnamed));
-        drain::serve(&core, router, incoming, shutdown, None).await
-    }
-
-    /// Like [`serve_with_incoming`](Self::serve_with_incoming), for connections that name a
-    /// [`wrap`](Self::wrap)ped layer who is at their other end.
-    ///
-    /// With the feature `tonic`, and as stable as tonic's own releases.
-    #[cfg(feature = "tonic")]
-    pub async fn serve_with_connected<I, IO, E>(
         self,
         incoming: I,
         shutdown: impl Future<Output = ()>,

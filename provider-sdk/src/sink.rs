@@ -104,12 +104,3 @@ impl<P: ListPage<Item: fmt::Debug>> Sink<P> {
         sent.await?.map_err(|_| Error::cancelled())
     }
 }
-
-impl<P: ListPage> fmt::Debug for Sink<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gathered = self.gathered.len();
-        f.debug_struct("Sink")
-            .field("gathered", &gathered)
-            .finish_non_exhaustive()
-    }
-}

@@ -82,11 +82,8 @@ impl Provider for LinuxProvider {
     }
 
     fn status(&self) -> v1::GetStatusResponse {
-        let problem = self
-            .inner
-            .problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let problem = self.inner.problem.lock();
+        let problem = problem.unwrap_or_else(PoisonError::into_inner);
         let degraded = v1::Readiness::Degraded.into();
         let kernel = problem.as_ref().map(|text| v1::DependencyStatus {
             name: "kernel".to_owned(),

@@ -17,6 +17,7 @@ use futures::{
 use outrigger_provider_client::{ByteStream, Connect, Connecting};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tonic::transport::server::Connected;
 
 /// Bytes that a pipe holds before its writer waits.
 const ROOM: usize = 1 << 18;
@@ -75,6 +76,12 @@ impl Connect for Socket {
 pub struct Pipe {
     end: DuplexStream,
     socket: Arc<Shared>,
+}
+
+impl Connected for Pipe {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
 }
 
 impl AsyncRead for Pipe {

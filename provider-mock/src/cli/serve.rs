@@ -292,7 +292,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
             None => server,
             Some(defect) => defect.stand_before(server),
         };
-        let served = server.serve_with_connected(incoming, stopping).await;
+        let served = server.serve_with_incoming(incoming, stopping).await;
         ended.cancel();
         #[cfg(feature = "defects")]
         if let Some(defect) = &args.defect {

@@ -18,9 +18,8 @@ use tracing::{Instrument, Span};
 use super::arrival::Arrival;
 use super::core::{Core, ending};
 use super::results::respond;
-use crate::each::Results;
 use crate::sink::Sink;
-use crate::{Context, Error, ErrorReason, Lookup};
+use crate::{Context, Error, ErrorReason, Lookups};
 
 /// How long a handler may run on after its caller stopped waiting.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
@@ -62,7 +61,7 @@ impl Core {
         handler: impl FnOnce(Context, v1::BatchGetInstancesRequest) -> F,
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status>
     where
-        F: Future<Output = Result<Results<Lookup>, Error>> + Send + 'static,
+        F: Future<Output = Result<Lookups, Error>> + Send + 'static,
     {
         let (call, request) = Call::admit(self, request)?;
         let keys = request.items.iter().map(|item| item.name.clone()).collect();

@@ -48,36 +48,29 @@ impl Keys {
         }
     }
 
-    /// A key that is not held yet, and dropped leaves nothing behind.
-    fn claim(self: &Arc<Self>, key: &str) -> Held {
-        let lock = Arc::clone(self.locks.lock().entry(key.to_owned()).or_default());
-        Held {
-            keys: Arc::clone(self),
-            key: key.to_owned(),
-            lock,
-            guard: None,
-            slot: None,
-        }
-    }
-
-    /// Waits for a slot, to be held as long as the work takes.
-    async fn slot(&self, ctx: &Context) -> Result<OwnedSemaphorePermit, Error> {
-        let slot = Arc::clone(&self.slots).acquire_owned();
-        // It is never closed.
-        ctx.unless_cancelled(slot).await?.map_err(Error::unexpected)
-    }
-
     /// Waits for its turn, in the order of arrival, and then for a slot.
     pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
         // Made before the wait, so that a cancelled wait leaves nothing behind either.
-        let mut held = self.claim(key);
+        let mut held = Held {
+            keys: Arc::clone(self),
+            lock: Arc::clone(self.locks.lock().entry(key.to_owned()).or_default()),
+            key: key.to_owned(),
+            guard: None,
+            slot: None,
+        };
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
         held.guard = Some(ctx.unless_cancelled(turn).await?.map_err(|_| {
             Error::operation_in_progress(format!(
                 "another call about {key} has been running for {PATIENCE:?}"
             ))
         })?);
-        held.slot = Some(self.slot(ctx).await?);
+        let slot = Arc::clone(&self.slots).acquire_owned();
+        // It is never closed.
+        held.slot = Some(
+            ctx.unless_cancelled(slot)
+                .await?
+                .map_err(Error::unexpected)?,
+        );
         Ok(held)
     }
 }

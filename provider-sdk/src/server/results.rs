@@ -4,14 +4,10 @@ use outrigger_api::v1::{
     BatchGetInstancesResponse, InstanceResult, instance_result::Outcome as Wire,
 };
 
-use crate::each::Results;
-use crate::{Error, Lookup, Outcome};
+use crate::{Error, Lookup, Lookups, Outcome};
 
 /// The response to a batch about `keys`, in their order.
-pub(super) fn respond(
-    keys: Vec<String>,
-    mut answers: Results<Lookup>,
-) -> BatchGetInstancesResponse {
+pub(super) fn respond(keys: Vec<String>, mut answers: Lookups) -> BatchGetInstancesResponse {
     let result = |key: String| {
         let answer = answers.remove(&key)?;
         Some(result(key, answer))

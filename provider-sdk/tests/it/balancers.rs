@@ -7,11 +7,10 @@ use std::time::Duration;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::{
     self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, LoadBalancersCapability,
-    NodeTargets, PlannedChange, Service, UpdateLoadBalancerNodesRequest, node_targets,
+    NodeTargets, Service, UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_sdk::{
-    Answer, Context, Error, LoadBalancerSink, LoadBalancers, OfService as _, Server, Targets,
-    answer,
+    Answer, Context, Error, LoadBalancers, OfService as _, Server, Targets, answer,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -123,34 +122,6 @@ impl LoadBalancers for Balancers {
         self.behave(ctx, request.service()).await?;
         self.made.lock().remove(&request.service().uid);
         Ok(answer::absent())
-    }
-
-    async fn list_load_balancers(
-        &self,
-        _: &Context,
-        load_balancers: &mut LoadBalancerSink,
-    ) -> Result<(), Error> {
-        let made: Vec<_> = self.made.lock().keys().cloned().collect();
-        let owned = made.into_iter().map(|uid| v1::OwnedLoadBalancer {
-            service: Some(v1::ServiceRef {
-                uid,
-                ..Default::default()
-            }),
-            ..Default::default()
-        });
-        load_balancers.send_all(owned).await
-    }
-
-    async fn plan_load_balancer(
-        &self,
-        _: &Context,
-        _: &v1::PlanLoadBalancerRequest,
-        targets: Option<&Targets>,
-    ) -> Result<Vec<PlannedChange>, Error> {
-        Ok(vec![PlannedChange {
-            summary: format!("{} targets", targets.map_or(0, Targets::len)),
-            ..Default::default()
-        }])
     }
 }
 

@@ -1,14 +1,10 @@
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
-use outrigger_api::v1::{
-    self, BatchGetInstancesRequest, CallContext, ClusterInfo, GetStatusRequest, HandshakeRequest,
-    Node,
-};
+use outrigger_api::v1::{self, GetStatusRequest};
 use outrigger_provider_sdk::{Context, Error, InstanceSink, ProviderInfo, Server};
 use tonic::Code;
 
 use crate::harness::{
-    AsyncList, Each, List, Named, Rig, ask, context, finds_all, found, handshake, lookup, reason,
-    status,
+    AsyncList, List, Named, Rig, ask, finds_all, handshake, lookup, reason, status,
 };
 
 /// Lists nothing.
@@ -80,117 +76,6 @@ async fn the_boot_id_is_one_for_a_process_and_new_for_the_next() {
     assert_eq!(boot_id(&first).await, boot_id(&first).await);
     assert_ne!(boot_id(&first).await, boot_id(&second).await);
     assert!(boot_id(&first).await.len() <= 64);
-}
-
-#[tokio::test]
-async fn without_a_common_minor_both_ranges_are_named() {
-    let rig = Rig::serve(finds_all());
-    let refused = handshake(rig.dial().await, 7, 9).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
-    assert_eq!(reason(&refused), "VERSION_UNSUPPORTED");
-    assert!(
-        refused.message().contains("7 to 9"),
-        "{}",
-        refused.message()
-    );
-    assert!(
-        refused.message().contains("1 to 1"),
-        "{}",
-        refused.message()
-    );
-    // It counts for nothing.
-    let mut client = ProviderServiceClient::new(rig.dial().await);
-    assert_eq!(
-        reason(
-            &client
-                .handshake(HandshakeRequest::default())
-                .await
-                .unwrap_err()
-        ),
-        "INVALID_REQUEST"
-    );
-}
-
-#[tokio::test]
-async fn one_handshake_since_the_start_is_enough_for_every_connection() {
-    use outrigger_api::v1::instances_service_client::InstancesServiceClient;
-    let rig = Rig::serve(finds_all());
-    let mut early = InstancesServiceClient::new(rig.dial().await);
-    let refused = lookup(&mut early, ask(&["a"])).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
-    assert_eq!(reason(&refused), "NOT_HANDSHAKED");
-
-    handshake(rig.dial().await, 1, 1).await.unwrap();
-    assert_eq!(
-        lookup(&mut early, ask(&["a"])).await.unwrap().results.len(),
-        1
-    );
-}
-
-#[tokio::test]
-async fn a_call_about_another_cluster_than_that_of_the_handshake_is_refused() {
-    let rig = Rig::serve(finds_all());
-    let other = BatchGetInstancesRequest {
-        context: Some(CallContext {
-            cluster_name: "test".to_owned(),
-            ..context("r")
-        }),
-        ..ask(&["a"])
-    };
-    let refused = lookup(&mut rig.instances().await, other).await.unwrap_err();
-    assert_eq!(reason(&refused), "NOT_HANDSHAKED");
-    assert!(
-        refused.message().contains("\"prod\""),
-        "{}",
-        refused.message()
-    );
-}
-
-/// `--plan` under an identity with fewer rights than the controller beside it.
-#[tokio::test]
-async fn a_handshake_without_the_clusters_uid_does_not_make_it_another_cluster() {
-    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
-        8,
-        async |ctx: Context, node: Node| {
-            assert_eq!(ctx.cluster().uid, "c-uid");
-            Ok(found(&node.name))
-        },
-    )));
-    let mut client = rig.instances().await;
-    let request = HandshakeRequest {
-        min_minor: 1,
-        max_minor: 1,
-        cluster: Some(ClusterInfo {
-            name: "prod".to_owned(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    let mut provider = ProviderServiceClient::new(rig.dial().await);
-    provider.handshake(request).await.unwrap();
-    let answer = lookup(&mut client, ask(&["a"])).await.unwrap();
-    assert_eq!(answer.results.len(), 1);
-}
-
-#[tokio::test]
-async fn a_call_that_names_the_clusters_uid_is_about_that() {
-    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
-        8,
-        async |ctx: Context, node: Node| {
-            assert_eq!(ctx.cluster().uid, "known-now");
-            assert_eq!(ctx.cluster().name, "prod");
-            Ok(found(&node.name))
-        },
-    )));
-    let named = BatchGetInstancesRequest {
-        context: Some(CallContext {
-            cluster_uid: "known-now".to_owned(),
-            ..context("r")
-        }),
-        ..ask(&["a"])
-    };
-    let answer = lookup(&mut rig.instances().await, named).await.unwrap();
-    assert_eq!(answer.results.len(), 1);
 }
 
 #[tokio::test]

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use outrigger_api::v1::routes_service_client::RoutesServiceClient;
 use outrigger_api::v1::{
-    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, KubernetesEffects,
-    ListRoutesRequest, ListRoutesResponse, Route, RoutesCapability,
+    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, KubernetesEffects, Route,
+    RoutesCapability,
 };
 use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, Server, WithEffects};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
@@ -23,10 +22,6 @@ use crate::harness::{Named, Rig, context, handshake};
 pub(crate) struct Table {
     pub(crate) capability: RoutesCapability,
     pub(crate) routes: Arc<Mutex<BTreeMap<String, Route>>>,
-    pub(crate) steps: Option<mpsc::UnboundedSender<&'static str>>,
-    pub(crate) second: Arc<Notify>,
-    /// The end of a list, after its routes.
-    pub(crate) list_ends: Option<fn() -> Result<(), Error>>,
 }
 
 impl Table {
@@ -37,26 +32,12 @@ impl Table {
         }
     }
 
-    pub(crate) fn destinations(&self) -> Vec<String> {
-        self.routes.lock().keys().cloned().collect()
-    }
-
-    async fn behave(&self, ctx: &Context, route: &Route) -> Result<(), Error> {
+    async fn behave(route: &Route) -> Result<(), Error> {
         match route.node_name.as_str() {
             "panics" => panic!("secret of the vendor"),
             "refused" => Err(Error::quota_exceeded("the table is full").with_effects(effects())),
             name if name.starts_with("slow") => {
                 sleep(Duration::from_secs(5)).await;
-                Ok(())
-            }
-            "two-steps" => {
-                let steps = self.steps.as_ref().unwrap();
-                steps.send("created").unwrap();
-                ctx.cancelled().await;
-                assert!(ctx.check().is_err());
-                self.second.notified().await;
-                sleep(Duration::from_secs(1)).await;
-                steps.send("tagged").unwrap();
                 Ok(())
             }
             _ => Ok(()),
@@ -72,15 +53,15 @@ impl Routes for Table {
     async fn list_routes(&self, _: &Context, routes: &mut RouteSink) -> Result<(), Error> {
         let listed: Vec<_> = self.routes.lock().values().cloned().collect();
         routes.send_all(listed).await?;
-        self.list_ends.map_or(Ok(()), |end| end())
+        Ok(())
     }
 
     async fn create_route(
         &self,
-        ctx: &Context,
+        _: &Context,
         route: &Route,
     ) -> Result<WithEffects<Option<Route>>, Error> {
-        self.behave(ctx, route).await?;
+        Self::behave(route).await?;
         let mut routes = self.routes.lock();
         let made = routes
             .entry(route.destination_cidr.clone())
@@ -91,8 +72,8 @@ impl Routes for Table {
         Ok(Some(made.clone()).into())
     }
 
-    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<WithEffects<()>, Error> {
-        self.behave(ctx, route).await?;
+    async fn delete_route(&self, _: &Context, route: &Route) -> Result<WithEffects<()>, Error> {
+        Self::behave(route).await?;
         self.routes.lock().remove(&route.destination_cidr);
         Ok(().into())
     }
@@ -146,22 +127,4 @@ pub(crate) async fn delete(
     let answer = client.delete_route(request).await?.into_inner();
     assert!(answer.absent.is_some());
     Ok(())
-}
-
-/// The messages of a list, and how it ended.
-pub(crate) async fn list(
-    client: &mut RoutesServiceClient<Channel>,
-) -> (Vec<ListRoutesResponse>, Result<(), Status>) {
-    let request = ListRoutesRequest {
-        context: Some(context("list-1")),
-    };
-    let mut stream = client.list_routes(request).await.unwrap().into_inner();
-    let mut messages = Vec::new();
-    loop {
-        match stream.message().await {
-            Ok(Some(message)) => messages.push(message),
-            Ok(None) => return (messages, Ok(())),
-            Err(status) => return (messages, Err(status)),
-        }
-    }
 }

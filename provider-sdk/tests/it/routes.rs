@@ -2,63 +2,12 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::{self, Route, RoutesCapability};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use outrigger_api::v1::{self, RoutesCapability};
+use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 use crate::harness::reason;
-use crate::route_tables::{Table, client, create, delete, list, route, serve};
-
-/// RTE-01, RTE-04, RTE-10.
-#[tokio::test]
-async fn routes_are_made_listed_and_removed_and_again_is_the_same() {
-    let table = Table::default();
-    let rig = serve(table.clone());
-    let mut client = client(&rig).await;
-    let of_ipv6 = v1::Route {
-        destination_cidr: "2001:db8::/64".to_owned(),
-        ..route(0, "n-1")
-    };
-    for one in [route(0, "n-1"), of_ipv6.clone(), route(0, "n-1"), of_ipv6] {
-        let made = create(&mut client, one).await.unwrap();
-        assert_eq!(made.found.unwrap().name, "r-n-1");
-    }
-    assert_eq!(table.destinations(), ["10.1.0.0/24", "2001:db8::/64"]);
-
-    let (messages, end) = list(&mut client).await;
-    end.unwrap();
-    let [listed] = &messages[..] else {
-        panic!("{messages:?}")
-    };
-    assert!(listed.complete && listed.items[0].node_name == "n-1");
-    for _ in 0..2 {
-        for one in &listed.items {
-            delete(&mut client, one.clone()).await.unwrap();
-        }
-    }
-    assert!(table.destinations().is_empty());
-}
-
-/// A list may have shown a destination that is none, and no Node.
-#[tokio::test]
-async fn a_route_without_a_legal_destination_can_be_deleted() {
-    let table = Table::default();
-    let rig = serve(table.clone());
-    let mut client = client(&rig).await;
-    let to_pods = v1::Route {
-        destination_cidr: "pods".to_owned(),
-        ..route(0, "n-1")
-    };
-    table
-        .routes
-        .lock()
-        .insert("pods".to_owned(), Route::default());
-    for odd in [to_pods, route(0, "")] {
-        delete(&mut client, odd).await.unwrap();
-    }
-    assert!(table.destinations().is_empty());
-}
+use crate::route_tables::{Table, client, create, delete, route, serve};
 
 #[tokio::test]
 async fn an_error_of_a_route_has_its_effects_and_a_panic_tells_nothing() {
@@ -94,30 +43,6 @@ async fn one_destination_is_changed_by_one_call_at_a_time() {
     let (made, deleted) = tokio::join!(create(&mut first, route(0, "slow")), other);
     made.unwrap();
     assert_eq!(deleted, 5);
-}
-
-/// A handler that outlives its caller still holds its destination: RTE-09.
-#[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_leaves_a_whole_route() {
-    let (steps, mut seen) = mpsc::unbounded_channel();
-    let table = Table {
-        steps: Some(steps),
-        ..Table::default()
-    };
-    let rig = serve(table.clone());
-    let mut client = client(&rig).await;
-    tokio::select! {
-        ended = create(&mut client, route(0, "two-steps")) => panic!("{ended:?}"),
-        step = seen.recv() => assert_eq!(step, Some("created")),
-    }
-    let early = delete(&mut client, route(0, "n-1")).await.unwrap_err();
-    assert_eq!(reason(&early), "OPERATION_IN_PROGRESS");
-    table.second.notify_one();
-    let step = timeout(Duration::from_secs(5), seen.recv()).await;
-    assert_eq!(step.expect("the handler was dropped"), Some("tagged"));
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(table.destinations(), ["10.1.0.0/24"]);
-    delete(&mut client, route(0, "n-1")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,3 @@
-use std::collections::HashMap;
-
 use outrigger_api::v1::{
     self, AbsenceCertainty, get_volume_response::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
@@ -56,18 +54,20 @@ fn csi(handle: &str) -> Source {
     Source::Csi(v1::CsiVolumeSource {
         driver: "disk.example".to_owned(),
         volume_handle: handle.to_owned(),
-        volume_attributes: HashMap::new(),
+        ..Default::default()
     })
 }
 
 async fn ask(
     client: &mut VolumesServiceClient<Channel>,
-    source: Option<Source>,
+    source: impl Into<Option<Source>>,
 ) -> Result<Outcome, Status> {
     let request = v1::GetVolumeRequest {
         context: Some(context("req-1")),
         volume: Some(v1::Volume {
-            source: Some(v1::VolumeSource { source }),
+            source: Some(v1::VolumeSource {
+                source: source.into(),
+            }),
             ..v1::Volume::default()
         }),
     };
@@ -84,7 +84,7 @@ async fn each_outcome_of_a_volume_travels() {
         volume_id: "gone".to_owned(),
     });
     let mut outcomes = Vec::new();
-    for source in [csi("zonal"), cinder, csi("foreign"), csi("young")].map(Some) {
+    for source in [csi("zonal"), cinder, csi("foreign"), csi("young")] {
         outcomes.push(ask(&mut client, source).await.unwrap());
     }
     let [
