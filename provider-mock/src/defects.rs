@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
+use outrigger_api::MethodRequest;
 use outrigger_api::v1::ErrorReason;
-use outrigger_api::{ListPage, MethodRequest};
 use outrigger_provider_sdk::Server;
 use tokio::time::sleep;
 use tonic_types::StatusExt as _;
@@ -269,22 +269,6 @@ impl Defect {
         self.around(On::of::<Q>(), around)
     }
 
-    /// Does something with each answer.
-    fn answered(
-        self,
-        on: On,
-        change: impl Fn(&Call, Answer) -> Answer + Send + Sync + 'static,
-    ) -> Self {
-        let change = Arc::new(change);
-        self.around(on, move |call, next| {
-            let change = Arc::clone(&change);
-            async move {
-                let answer = next.serve(call.clone()).await;
-                change(&call, answer)
-            }
-        })
-    }
-
     /// Something that happens when the caller of a method goes away; a moment passes before the call is served.
     fn cancelled<Q: MethodRequest>(
         self,
@@ -311,34 +295,7 @@ impl Defect {
             next.serve(call.with(&message))
         })
     }
-
-    /// Changes each message of the answer, as the request asks for it.
-    fn answer<Q: MethodRequest>(
-        self,
-        change: impl Fn(&Q, &mut Q::Response) + Send + Sync + 'static,
-    ) -> Self {
-        self.answered(On::of::<Q>(), move |call, mut answer| {
-            let request = call.message();
-            answer.each(|message| change(&request, message));
-            answer
-        })
-    }
-
-    /// Changes the entries of each part of a list.
-    fn listed<L: MethodRequest<Response: ListPage>>(
-        self,
-        change: impl Fn(&mut Vec<EntryOf<L>>) + Send + Sync + 'static,
-    ) -> Self {
-        self.answer::<L>(move |_, page| {
-            let (mut entries, complete) = std::mem::take(page).into_parts();
-            change(&mut entries);
-            *page = ListPage::page(entries, complete);
-        })
-    }
 }
-
-/// An entry of a list.
-type EntryOf<L> = <<L as MethodRequest>::Response as ListPage>::Item;
 
 /// The reason of an answer that is a deliberate error.
 fn reason(answer: &Answer) -> Option<ErrorReason> {

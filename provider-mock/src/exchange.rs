@@ -3,31 +3,18 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use outrigger_api::v1::{BatchGetInstancesResponse, InstanceResult};
 use prost::Message;
-use tokio::sync::MutexGuard;
 #[cfg(feature = "defects")]
 use tonic::Code;
 use tonic::Status;
 
 /// Flag and length before each message.
 const PREFIX: usize = 5;
-
-/// Bytes of an answer that holds a lock which go out at once: the rest waits for a reader that is slow.
-const PIECE: usize = 16;
-
-/// The bytes in parts of at most so many.
-fn pieces(mut bytes: Bytes, most: usize) -> impl Iterator<Item = Bytes> {
-    std::iter::from_fn(move || {
-        let piece = bytes.split_to(most.min(bytes.len()));
-        (!piece.is_empty()).then_some(piece)
-    })
-}
 
 /// The whole messages of a body, or of a part that begins with one.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -85,8 +72,6 @@ impl Call {
 pub(crate) struct Answer {
     messages: Vec<Vec<u8>>,
     trailers: HeaderMap,
-    /// A lock that is held until the answer is sent.
-    held: Option<MutexGuard<'static, ()>>,
 }
 
 impl Answer {
@@ -107,11 +92,7 @@ impl Answer {
     }
 
     fn with(messages: Vec<Vec<u8>>, trailers: HeaderMap) -> Self {
-        Self {
-            messages,
-            trailers,
-            held: None,
-        }
+        Self { messages, trailers }
     }
 
     /// An error.
@@ -164,23 +145,13 @@ impl Answer {
 
     /// The response again.
     pub(crate) fn into_response(self) -> Response {
-        let piece = if self.held.is_some() {
-            PIECE
-        } else {
-            usize::MAX
-        };
         let data = self.messages.iter();
-        let data = data.flat_map(|message| pieces(framed([message]), piece));
-        let data = data.map(Frame::data);
+        let data = data.map(|message| Frame::data(framed([message])));
         let frames: Vec<_> = data
             .chain([Frame::trailers(self.trailers)])
             .map(Ok::<_, Status>)
             .collect();
-        let held = self.held;
-        let frames = futures::stream::iter(frames).map(move |frame| {
-            let _held = &held;
-            frame
-        });
+        let frames = futures::stream::iter(frames);
         let mut response = Response::new(Body::new(StreamBody::new(frames)));
         let kind = HeaderValue::from_static("application/grpc");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -190,14 +161,6 @@ impl Answer {
 
 #[cfg(feature = "defects")]
 impl Answer {
-    /// Holds a lock until it is sent.
-    pub(crate) fn holding(self, held: MutexGuard<'static, ()>) -> Self {
-        Self {
-            held: Some(held),
-            ..self
-        }
-    }
-
     /// The bytes of its first message.
     pub(crate) fn first(&self) -> Option<&[u8]> {
         self.messages.first().map(Vec::as_slice)

@@ -225,7 +225,7 @@ pub(crate) fn edit(message: &mut DynamicMessage, edit: &str) -> Result<(), Strin
     Ok(())
 }
 
-/// A text with its values: `$(PATH)`, `$(PATH after TEXT)`, `$(PATH before TEXT)`, `$(N*TEXT)` and `$(PATH*TEXT)`, where `%`
+/// A text with its values: `$(PATH)`, `$(PATH in text)` for messages, `$(PATH after TEXT)`, `$(PATH before TEXT)`, `$(N*TEXT)` and `$(PATH*TEXT)`, where `%`
 /// stands for each value. In a message they are inside of quotes.
 pub(crate) fn fill(text: &str, is_message: bool, values: &dyn Fn(&str) -> Vec<Value>) -> String {
     let mut parts = text.split("$(");
@@ -240,7 +240,12 @@ pub(crate) fn fill(text: &str, is_message: bool, values: &dyn Fn(&str) -> Vec<Va
                 text
             }
         };
-        if let Some((of, text)) = inside.split_once('*') {
+        if let Some(path) = inside.strip_suffix(" in text") {
+            let name = path.rsplit('.').next().unwrap_or_default();
+            for one in values(path).iter().filter_map(Value::as_message) {
+                filled.push_str(&[name, " { ", &one.to_text_format(), " } "].concat());
+            }
+        } else if let Some((of, text)) = inside.split_once('*') {
             match of.parse() {
                 Ok(times) => filled.push_str(&text.repeat(times)),
                 Err(_) => {

@@ -1,91 +1,28 @@
-//! Mistakes that take more than steps: locks, threads, files, and what goes on after a call.
+//! Mistakes that take more than steps: threads, what goes on after a call, and uploads as a whole.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use outrigger_api::MethodRequest as _;
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
-    GetStatusRequest, ListInstancesRequest, ServicePort, SyncNodeSetRequest,
+    BatchGetInstancesRequest, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest,
+    GetStatusRequest, SyncNodeSetRequest,
 };
-use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::cancelled::{Cancelled, to_the_end};
-use super::hook::{Next, On};
 use super::{Defect, kept};
-use crate::exchange::{Answer, Call};
-use crate::faults::InjectedError;
+use crate::exchange::Call;
 
 pub(super) fn defects() -> Vec<Defect> {
     vec![
-        closes_idle(),
-        lock_while_sent(),
-        few_threads(),
         kept_threads(),
-        acts_after_cancel("goes-on-after-cancel", Duration::from_millis(2_800), true),
-        acts_after_cancel("rolls-back-late", Duration::from_secs(1), false),
-        lock_of_the_dead(),
-        with_first_ports("ports-are-kept", |first, ports| *ports = first.to_vec()),
-        with_first_ports("protocols-are-kept", |first, ports| {
-            for port in ports {
-                let same = |first: &&ServicePort| first.port == port.port;
-                if let Some(first) = first.iter().find(same) {
-                    port.protocol.clone_from(&first.protocol);
-                }
-            }
-        }),
+        goes_on_after_cancel(),
         last_name_wins(),
         half_close_commits(),
     ]
-}
-
-/// Each call is a sign of life of its connection.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no owner watches a connection that is idle"
-)]
-fn closes_idle() -> Defect {
-    const LIMIT: Duration = Duration::from_millis(800);
-    let calls: &Mutex<BTreeMap<u64, usize>> = kept(Mutex::default());
-    let count = move |number: u64| calls.lock().get(&number).copied();
-    Defect::new("closes-idle").around(On::Every, move |call, next| {
-        if let Some(peer) = call.peer().cloned() {
-            *calls.lock().entry(peer.number).or_default() += 1;
-            let latest = count(peer.number);
-            tokio::spawn(async move {
-                sleep(LIMIT).await;
-                if count(peer.number) == latest {
-                    peer.close.cancel();
-                }
-            });
-        }
-        next.serve(call)
-    })
-}
-
-fn lock_while_sent() -> Defect {
-    let cache = kept(tokio::sync::Mutex::new(()));
-    Defect::new("lock-while-sent")
-        .call::<ListInstancesRequest, _>(move |call, next| async move {
-            let held = cache.lock().await;
-            next.serve(call).await.holding(held)
-        })
-        .call::<GetStatusRequest, _>(move |call, next| async move {
-            let _held = cache.lock().await;
-            next.serve(call).await
-        })
-}
-
-fn few_threads() -> Defect {
-    let threads = kept(Semaphore::new(16));
-    Defect::new("sixteen-threads").around(On::Every, move |call, next| async move {
-        let _thread = threads.acquire().await;
-        next.serve(call).await
-    })
 }
 
 fn kept_threads() -> Defect {
@@ -105,84 +42,31 @@ fn kept_threads() -> Defect {
         })
 }
 
-/// An Ensure that is cancelled is undone later; before that it is carried out, or not.
+/// An Ensure that is cancelled is carried out later, and undone.
 #[expect(
     clippy::disallowed_methods,
     reason = "the mistake is that no owner watches it"
 )]
-fn acts_after_cancel(name: &'static str, later: Duration, carries_out: bool) -> Defect {
-    Defect::new(name).call::<EnsureLoadBalancerRequest, _>(move |call, next| async move {
-        let (cancelled_call, behind) = (call.clone(), next.clone());
-        let cancelled = Cancelled::new(move || {
-            tokio::spawn(async move {
-                sleep(later).await;
-                if carries_out {
+fn goes_on_after_cancel() -> Defect {
+    Defect::new("goes-on-after-cancel").call::<EnsureLoadBalancerRequest, _>(
+        move |call, next| async move {
+            let (cancelled_call, behind) = (call.clone(), next.clone());
+            let cancelled = Cancelled::new(move || {
+                tokio::spawn(async move {
+                    sleep(Duration::from_millis(2_800)).await;
                     behind.correct(cancelled_call.clone()).await;
-                }
-                delete(&cancelled_call, &behind).await;
+                    // Context and Service have the same place in each request.
+                    let request: DeleteLoadBalancerRequest = cancelled_call.message();
+                    let path = DeleteLoadBalancerRequest::METHOD.path;
+                    behind.correct(cancelled_call.other(path, &request)).await;
+                });
             });
-        });
-        sleep(Duration::from_millis(10)).await;
-        let answer = next.serve(call).await;
-        cancelled.done();
-        answer
-    })
-}
-
-/// Deletes the load balancer of a call, whatever comes of it.
-async fn delete(call: &Call, next: &Next) {
-    // Context and Service have the same place in each request.
-    let request: DeleteLoadBalancerRequest = call.message();
-    let path = DeleteLoadBalancerRequest::METHOD.path;
-    next.correct(call.other(path, &request)).await;
-}
-
-/// The lock of a key, beside the socket: it is there after the death of the process.
-fn lock_of(key: &str) -> PathBuf {
-    let endpoint = std::env::var(outrigger_api::ENDPOINT_ENV).unwrap_or_default();
-    let socket = endpoint.trim_start_matches("unix://");
-    PathBuf::from(format!("{socket}.{key}.lock"))
-}
-
-fn lock_of_the_dead() -> Defect {
-    Defect::new("lock-of-the-dead").call::<EnsureLoadBalancerRequest, _>(|call, next| async move {
-        let request: EnsureLoadBalancerRequest = call.message();
-        let lock = lock_of(&request.service.unwrap_or_default().uid);
-        if std::fs::File::create_new(&lock).is_err() {
-            let text = "another process holds the lock";
-            let reason = ErrorReason::OperationInProgress;
-            return Answer::failed(InjectedError::of(reason, text).to_status());
-        }
-        let _ended = Cancelled::new(move || {
-            // It is there: this call has made it.
-            let _ = std::fs::remove_file(lock);
-        });
-        sleep(Duration::from_millis(30)).await;
-        next.serve(call).await
-    })
-}
-
-/// The ports with which a Service was first ensured, until it is deleted.
-fn with_first_ports(
-    name: &'static str,
-    merge: fn(&[ServicePort], &mut Vec<ServicePort>),
-) -> Defect {
-    let first: &Mutex<BTreeMap<String, Vec<ServicePort>>> = kept(Mutex::default());
-    Defect::new(name)
-        .request(move |request: &mut EnsureLoadBalancerRequest| {
-            let Some(service) = &mut request.service else {
-                return;
-            };
-            let mut first = first.lock();
-            let ports = first.entry(service.uid.clone());
-            let ports = ports.or_insert_with(|| service.ports.clone());
-            merge(ports, &mut service.ports);
-        })
-        .request(move |request: &mut DeleteLoadBalancerRequest| {
-            if let Some(service) = &request.service {
-                first.lock().remove(&service.uid);
-            }
-        })
+            sleep(Duration::from_millis(10)).await;
+            let answer = next.serve(call).await;
+            cancelled.done();
+            answer
+        },
+    )
 }
 
 fn last_name_wins() -> Defect {

@@ -67,7 +67,7 @@ pub(super) struct Run {
     pub(super) reason: Option<ErrorReason>,
     pub(super) error: String,
     pub(super) asked: BTreeMap<String, (Code, Option<DynamicMessage>)>,
-    held: Vec<Held>,
+    held: Mutex<Vec<Held>>,
     pub(super) memory: Shared,
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn serve(steps: Arc<[Step]>, memory: Shared, call: Call, next: 
         reason: None,
         error: String::new(),
         asked: BTreeMap::new(),
-        held: Vec::new(),
+        held: Mutex::default(),
         memory,
     };
     for step in steps.iter().filter(|step| step.when == When::Request) {
@@ -158,7 +158,7 @@ impl Run {
         };
         let guard = Cancelled::new(|| {
             let mut messages = self.call.messages.clone();
-            let _ = self.visit_with(step, path, Side::Request, &mut messages, &mut Vec::new());
+            self.visit(step, path, Side::Request, &mut messages);
         });
         sleep(moment).await;
         let answer = next.clone().serve(self.call.clone()).await;
@@ -166,28 +166,8 @@ impl Run {
         answer
     }
 
-    fn visit(
-        &mut self,
-        step: &Step,
-        path: &str,
-        side: Side,
-        messages: &mut [Vec<u8>],
-    ) -> Vec<Effect> {
-        let mut held = std::mem::take(&mut self.held);
-        let effects = self.visit_with(step, path, side, messages, &mut held);
-        self.held = held;
-        effects
-    }
-
     /// Makes a step in each message: changes it, and puts together what is left to do with the call.
-    fn visit_with(
-        &self,
-        step: &Step,
-        path: &str,
-        side: Side,
-        messages: &mut [Vec<u8>],
-        held: &mut Vec<Held>,
-    ) -> Vec<Effect> {
+    fn visit(&self, step: &Step, path: &str, side: Side, messages: &mut [Vec<u8>]) -> Vec<Effect> {
         let mut effects = Vec::new();
         // A call without messages has steps too, and so has one that is none of the contract.
         let other = || blank("/cloudprovider.v1.ProviderService/GetStatus", Side::Request);
@@ -196,7 +176,7 @@ impl Run {
         };
         if messages.is_empty() || blank(path, side).is_none() {
             let mut one = none;
-            self.step(step, &mut one, held, &mut effects);
+            self.step(step, &mut one, &mut effects);
             if let (Some(Effect::Whole(verb, bytes)), Some(message)) =
                 (effects.first(), messages.first_mut())
                 && verb == "bytes"
@@ -211,11 +191,11 @@ impl Run {
             if message.merge(bytes.as_slice()).is_err() {
                 // Garbage is left as it is.
                 message = none.clone();
-                self.step(step, &mut message, held, &mut effects);
+                self.step(step, &mut message, &mut effects);
                 continue;
             }
             let before = message.clone();
-            self.step(step, &mut message, held, &mut effects);
+            self.step(step, &mut message, &mut effects);
             if message != before {
                 *bytes = message.encode_to_vec();
             }
@@ -223,17 +203,11 @@ impl Run {
         effects
     }
 
-    fn step(
-        &self,
-        step: &Step,
-        message: &mut DynamicMessage,
-        held: &mut Vec<Held>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn step(&self, step: &Step, message: &mut DynamicMessage, effects: &mut Vec<Effect>) {
         let whole = message.clone();
         match step.each {
             None => {
-                self.apply(step, message, &whole, held, effects);
+                self.apply(step, message, &whole, effects);
             }
             Some(path) if path.starts_with('@') => {
                 let scope = Scope {
@@ -242,12 +216,12 @@ impl Run {
                 };
                 for value in self.values(path, scope) {
                     if let Value::Message(mut one) = value {
-                        self.apply(step, &mut one, &whole, held, effects);
+                        self.apply(step, &mut one, &whole, effects);
                     }
                 }
             }
             Some(path) => each(message, path, &mut |one| {
-                self.apply(step, one, &whole, held, effects)
+                self.apply(step, one, &whole, effects)
             }),
         }
     }
@@ -257,7 +231,6 @@ impl Run {
         step: &Step,
         one: &mut DynamicMessage,
         whole: &DynamicMessage,
-        held: &mut Vec<Held>,
         effects: &mut Vec<Effect>,
     ) -> Fate {
         let scope = Scope { one, whole };
@@ -275,7 +248,7 @@ impl Run {
                 "empty" => *one = DynamicMessage::new(one.descriptor()),
                 "remember" | "forget" | "hold" => {
                     let held_now = self.keep(verb, &self.filled(rest, scope, false));
-                    held.extend(held_now);
+                    self.held.lock().extend(held_now);
                 }
                 "ask" | "serve" => {
                     let words: Vec<_> = rest.split(' ').collect();

@@ -1,12 +1,11 @@
 //! Mistakes in transitions: each call about a new object is right, and a change leaves something of before behind.
 
 mod memory;
-mod routes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use outrigger_api::v1::{EnsureLoadBalancerRequest, Service, ServicePort};
+use outrigger_api::v1::{EnsureLoadBalancerRequest, Service};
 
 use super::{Defect, kept};
 use crate::load_balancers::ANNOTATION_PREFIX;
@@ -16,29 +15,12 @@ use memory::{Memory, Spec, remembering};
 const A_WHILE: Duration = Duration::from_millis(20);
 
 pub(super) fn defects() -> Vec<Defect> {
-    let mut defects = vec![
+    vec![
         changes("removed-port-stays", |old, new| {
-            keep_ports(old, new, |old, ports| {
-                ports.iter().all(|one| one.port != old.port)
-            });
-        }),
-        changes("protocol-change-adds", |old, new| {
-            keep_ports(old, new, |old, ports| {
-                let has = |protocol: bool| {
-                    let mut same = ports.iter().filter(|one| one.port == old.port);
-                    same.any(|one| (one.protocol == old.protocol) == protocol)
-                };
-                has(false) && !has(true)
-            });
-        }),
-        changes("node-port-of-before", |old, new| {
-            for port in &mut new.service.ports {
-                let is_same =
-                    |one: &&ServicePort| one.port == port.port && one.protocol == port.protocol;
-                if let Some(old) = old.service.ports.iter().find(is_same) {
-                    port.node_port = old.node_port;
-                }
-            }
+            let ports = new.service.ports.clone();
+            let removed = old.service.ports.iter();
+            let removed = removed.filter(|old| ports.iter().all(|one| one.port != old.port));
+            new.service.ports.extend(removed.cloned());
         }),
         changes("swapped-ports-are-equal", |old, new| {
             let sets = |service: &Service| {
@@ -56,12 +38,10 @@ pub(super) fn defects() -> Vec<Defect> {
         }),
         changes("health-check-stays", |old, new| {
             if is_local(&old.service) && !is_local(&new.service) {
-                keep_health_check(old, new);
-            }
-        }),
-        changes("health-check-port-of-before", |old, new| {
-            if is_local(&old.service) && is_local(&new.service) {
-                keep_health_check(old, new);
+                let (old, new) = (&old.service, &mut new.service);
+                let policy = &mut new.external_traffic_policy;
+                policy.clone_from(&old.external_traffic_policy);
+                new.health_check_node_port = old.health_check_node_port;
             }
         }),
         changes("emptied-ranges-stay", |old, new| {
@@ -94,13 +74,6 @@ pub(super) fn defects() -> Vec<Defect> {
                 new.nodes.clone_from(&old.nodes);
             }
         }),
-        changes("removed-target-stays", |old, new| {
-            if !new.nodes.is_empty() {
-                let stay = std::mem::take(&mut new.nodes);
-                new.nodes.clone_from(&old.nodes);
-                new.nodes.extend(stay);
-            }
-        }),
         changes("moved-target-keeps-address", |old, new| {
             for (name, node) in &mut new.nodes {
                 if let Some(old) = old.nodes.get(name) {
@@ -117,9 +90,7 @@ pub(super) fn defects() -> Vec<Defect> {
             })),
         ),
         cut_change_is_done(),
-    ];
-    defects.extend(routes::defects());
-    defects
+    ]
 }
 
 /// Makes something else of the desired state of a load balancer that exists.
@@ -127,22 +98,8 @@ fn changes(name: &'static str, change: fn(&Spec, &mut Spec)) -> Defect {
     remembering(Defect::new(name), kept(Memory::new(change)))
 }
 
-/// Keeps old ports, where the new ones are these.
-fn keep_ports(old: &Spec, new: &mut Spec, keep: fn(&ServicePort, &[ServicePort]) -> bool) {
-    let old = old.service.ports.iter();
-    let old: Vec<_> = old.filter(|one| keep(one, &new.service.ports)).collect();
-    new.service.ports.extend(old.into_iter().cloned());
-}
-
 fn is_local(service: &Service) -> bool {
     service.external_traffic_policy == "Local"
-}
-
-fn keep_health_check(old: &Spec, new: &mut Spec) {
-    let (old, new) = (&old.service, &mut new.service);
-    let policy = &mut new.external_traffic_policy;
-    policy.clone_from(&old.external_traffic_policy);
-    new.health_check_node_port = old.health_check_node_port;
 }
 
 /// The provider writes the desired state down before the cloud has it.
