@@ -42,8 +42,8 @@ pub(super) async fn send_batch(
     let mut unanswered = Vec::new();
     while let Some(items) = parts.pop() {
         let is_last = parts.is_empty() && (items.len() == 1 || splits == 0);
-        let called = call_batch(&shared, admitted.take(), items, is_common && is_last);
-        let (mut items, answers) = called.await;
+        let call = call_batch(&shared, admitted.take(), items, is_common && is_last);
+        let (mut items, answers) = call.await;
         match answers {
             Ok(answers) => {
                 is_common = false;

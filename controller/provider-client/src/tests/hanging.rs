@@ -100,9 +100,9 @@ async fn a_stop_withdraws_nodes_that_wait_for_a_call_of_their_own() {
         fence.stop();
     };
     let (results, ()) = tokio::join!(futures::future::join_all(lookups), stop);
-    let withdrawn =
+    let is_withdrawn =
         |(result, took): &&(_, _)| matches!(result, Err(Error::Fenced { .. })) && *took == secs(35);
-    assert_eq!(results.iter().filter(withdrawn).count(), 18);
+    assert_eq!(results.iter().filter(is_withdrawn).count(), 18);
 }
 
 #[tokio::test(start_paused = true)]
