@@ -4,11 +4,13 @@
 //! the way it listens; each names the cases of the conformance suite that must fail by it. So the suite is
 //! tested: a mistake that no case catches is a case that is missing.
 
+mod act;
 mod cancelled;
 mod hook;
 mod layer;
 mod listening;
 mod odd;
+mod recall;
 mod run;
 mod scope;
 mod step;

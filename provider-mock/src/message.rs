@@ -33,7 +33,7 @@ pub(crate) fn blank(path: &str, side: Side) -> Option<DynamicMessage> {
 }
 
 /// Puts the values at a path together: the parts of a path go into each message of a list, and `*keys` are those of a map.
-pub(crate) fn values(message: &DynamicMessage, path: &str, found: &mut Vec<Value>) {
+pub(crate) fn values(message: &DynamicMessage, path: &str, hits: &mut Vec<Value>) {
     let (name, rest) = path.split_once('.').unwrap_or((path, ""));
     let Some(field) = message.get_field_of(name) else {
         return;
@@ -42,12 +42,12 @@ pub(crate) fn values(message: &DynamicMessage, path: &str, found: &mut Vec<Value
         return;
     }
     let mut each = |value: &Value| match value {
-        Value::Message(inner) if !rest.is_empty() => values(inner, rest, found),
-        value => found.push(named(value, &field)),
+        Value::Message(inner) if !rest.is_empty() => values(inner, rest, hits),
+        value => hits.push(named(value, &field)),
     };
     match &*message.get_field(&field) {
         Value::List(all) => all.iter().for_each(each),
-        Value::Map(all) if rest == "*keys" => found.extend(all.keys().map(key)),
+        Value::Map(all) if rest == "*keys" => hits.extend(all.keys().map(key)),
         Value::Map(all) => all.values().for_each(each),
         one => each(one),
     }

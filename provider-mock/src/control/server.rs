@@ -162,20 +162,20 @@ impl Api {
             .map_err(|error| Refusal::bad_request(format!("the request was not read: {error}")))?;
         let commands: BTreeMap<String, Box<RawValue>> =
             serde_json::from_slice(&body).map_err(|error| wrong(&error))?;
-        let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
+        let list = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
         let one = match commands.len() {
             1 => commands.into_iter().next(),
             _ => None,
         };
         let Some((name, question)) = one else {
-            let error = format!("a request is one command: {}", known());
+            let error = format!("a request is one command: {}", list());
             return Err(Refusal::bad_request(error));
         };
         match self.0.get(name.as_str()) {
             Some(handler) => handler(cloud, &question),
             None => Err(Refusal {
                 status: StatusCode::NOT_FOUND,
-                error: format!("there is no command {name:?}; there are {}", known()),
+                error: format!("there is no command {name:?}; there are {}", list()),
             }),
         }
     }

@@ -3,58 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use outrigger_api::METHODS;
 use outrigger_api::v1::ErrorReason;
 use parking_lot::Mutex;
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use tokio::time::sleep;
-use tonic::{Code, Status};
+use tonic::Code;
 
+use super::act::{Effect, said};
 use super::cancelled::Cancelled;
 use super::hook::Next;
 use super::reason;
+use super::recall::{Held, Shared, keep};
 use super::scope::Scope;
 use super::step::{Step, When};
-use crate::duration;
 use crate::exchange::{Answer, Call};
-use crate::faults::InjectedError;
 use crate::message::{Fate, Side, blank, each, edit as change};
-
-/// The names that a mistake remembers from call to call, in sets, each with a value.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    pub(super) sets: BTreeMap<String, BTreeMap<String, String>>,
-    pub(super) count: u64,
-}
-
-pub(super) type Shared = Arc<Mutex<Memory>>;
-
-/// A name that is remembered as long as a call runs.
-struct Held(Shared, String, String);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        forget(&self.0, &self.1, &self.2);
-    }
-}
-
-fn forget(memory: &Shared, set: &str, key: &str) {
-    if let Some(set) = memory.lock().sets.get_mut(set) {
-        set.remove(key);
-    }
-}
-
-/// An action on the whole call, with its values.
-enum Effect {
-    Whole(String, String),
-    /// A further call of the method, made of this one; its answer is that of the call, or has a name.
-    Ask {
-        method: String,
-        name: Option<String>,
-        edits: Vec<String>,
-    },
-}
 
 /// A call in which steps are made.
 pub(super) struct Run {
@@ -66,7 +30,7 @@ pub(super) struct Run {
     pub(super) code: Code,
     pub(super) reason: Option<ErrorReason>,
     pub(super) error: String,
-    pub(super) asked: BTreeMap<String, (Code, Option<DynamicMessage>)>,
+    pub(super) answers: BTreeMap<String, (Code, Option<DynamicMessage>)>,
     held: Mutex<Vec<Held>>,
     pub(super) memory: Shared,
 }
@@ -85,7 +49,7 @@ pub(super) async fn serve(steps: Arc<[Step]>, memory: Shared, call: Call, next: 
         code: Code::Ok,
         reason: None,
         error: String::new(),
-        asked: BTreeMap::new(),
+        answers: BTreeMap::new(),
         held: Mutex::default(),
         memory,
     };
@@ -127,16 +91,7 @@ pub(super) async fn serve(steps: Arc<[Step]>, memory: Shared, call: Call, next: 
     answer
 }
 
-/// The same error with another text or code.
-fn said(verb: &str, words: &str, of: &Status) -> Status {
-    let details = of.details().to_vec().into();
-    match words.parse::<crate::faults::Code>() {
-        Ok(code) if verb == "recode" => Status::with_details(code.0, of.message(), details),
-        _ => Status::with_details(of.code(), words, details),
-    }
-}
-
-fn decoded(path: &str, side: Side, bytes: &[u8]) -> Option<DynamicMessage> {
+pub(super) fn decoded(path: &str, side: Side, bytes: &[u8]) -> Option<DynamicMessage> {
     let mut message = blank(path, side)?;
     message.merge(bytes).ok().map(|()| message)
 }
@@ -247,7 +202,7 @@ impl Run {
                 "double" => fate = Fate::Twice,
                 "empty" => *one = DynamicMessage::new(one.descriptor()),
                 "remember" | "forget" | "hold" => {
-                    let held_now = self.keep(verb, &self.filled(rest, scope, false));
+                    let held_now = keep(&self.memory, verb, &self.filled(rest, scope, false));
                     self.held.lock().extend(held_now);
                 }
                 "ask" | "serve" => {
@@ -283,108 +238,5 @@ impl Run {
             }
         }
         fate
-    }
-
-    /// Remembers or forgets `SET KEY` or `SET KEY = VALUE`.
-    fn keep(&self, verb: &str, words: &str) -> Option<Held> {
-        let (set, key) = words.split_once(' ')?;
-        let (key, value) = key.split_once(" = ").unwrap_or((key, key));
-        let key = key.trim();
-        if verb == "forget" {
-            forget(&self.memory, set, key);
-            return None;
-        }
-        let mut memory = self.memory.lock();
-        let keys = memory.sets.entry(set.to_owned()).or_default();
-        keys.insert(key.to_owned(), value.to_owned());
-        let held = || Held(Arc::clone(&self.memory), set.to_owned(), key.to_owned());
-        (verb == "hold").then(held)
-    }
-
-    /// Another call of the same caller: of the fields that both requests have, with changes.
-    fn further(&self, method: &str, edits: &[String]) -> Option<(&'static str, Call)> {
-        let path = METHODS.iter().find(|one| one.name == method)?.path;
-        let mut request = blank(path, Side::Request)?;
-        let own = decoded(self.call.head.uri.path(), Side::Request, self.call.first())?;
-        for (field, value) in own.fields() {
-            if let Some(same) = request.descriptor().get_field_by_name(field.name()) {
-                request.set_field(&same, value.clone());
-            }
-        }
-        for edit in edits {
-            if let Err(error) = change(&mut request, edit) {
-                eprintln!("provider-mock: {error}");
-            }
-        }
-        Some((path, self.call.other(path, &request)))
-    }
-
-    /// A change with the values that it names.
-    fn edit(&self, edit: &str, scope: Scope<'_>) -> Option<String> {
-        if let Some(put) = edit.strip_prefix("put ") {
-            let (field, path) = put.split_once(' ')?;
-            let value = match path {
-                "." => Value::Message(scope.one.clone()),
-                _ => self.values(path, scope).into_iter().next()?,
-            };
-            let message = value.as_message()?.to_text_format();
-            return Some(format!("set {field} {{ {message} }}"));
-        }
-        let is_message = !edit.starts_with("error ");
-        Some(self.filled(edit, scope, is_message))
-    }
-
-    /// Does something on the whole call; the answer, if that ends it.
-    async fn perform(&mut self, path: &str, effect: Effect, next: &Next) -> Option<Answer> {
-        let (verb, words) = match effect {
-            Effect::Ask {
-                method,
-                name,
-                edits,
-            } => {
-                let (path, call) = self.further(&method, &edits)?;
-                let answer = next.correct(call).await;
-                let Some(name) = name else {
-                    return Some(answer);
-                };
-                let message = answer
-                    .first()
-                    .and_then(|one| decoded(path, Side::Response, one));
-                self.asked.insert(name, (answer.code(), message));
-                return None;
-            }
-            Effect::Whole(verb, words) => (verb, words),
-        };
-        match verb.as_str() {
-            "fail" | "limit" => {
-                let (name, text) = words.split_once(' ').unwrap_or((&words, ""));
-                let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{name}"));
-                let status = match (reason, name.parse::<crate::faults::Code>()) {
-                    (Some(reason), _) if verb == "limit" => InjectedError::of(reason, text)
-                        .without_retry_info()
-                        .to_status(),
-                    (Some(reason), _) => InjectedError::of(reason, text).to_status(),
-                    (None, Ok(code)) => Status::new(code.0, text),
-                    (None, Err(error)) => Status::unknown(error),
-                };
-                return Some(Answer::failed(status));
-            }
-            "answer" => {
-                let mut message = blank(path, Side::Response)?;
-                if let Err(error) = change(&mut message, &format!("merge {words}")) {
-                    eprintln!("provider-mock: {error}");
-                }
-                return Some(Answer::ok(&message));
-            }
-            "wait" => {
-                if let Ok(time) = duration::parse(&words) {
-                    sleep(time).await;
-                }
-            }
-            "log" => eprintln!("provider-mock: {words}"),
-            "exit" => std::process::exit(1),
-            _ => {}
-        }
-        None
     }
 }

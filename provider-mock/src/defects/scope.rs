@@ -23,10 +23,10 @@ impl Run {
         if let Some(path) = path.strip_prefix('#') {
             return vec![Value::U64(self.values(path, scope).len() as u64)];
         }
-        let mut found = Vec::new();
+        let mut hits = Vec::new();
         let Some(path) = path.strip_prefix('@') else {
-            values(scope.one, path, &mut found);
-            return found;
+            values(scope.one, path, &mut hits);
+            return hits;
         };
         let said = |text: &str| vec![Value::String(text.to_owned())];
         let (root, rest) = path.split_once('.').unwrap_or((path, ""));
@@ -45,7 +45,7 @@ impl Run {
             "messages" => return vec![Value::U64(self.came.len() as u64)],
             "all" => {
                 let all = self.came.iter().filter_map(|one| self.decoded(one));
-                all.for_each(|one| values(&one, rest, &mut found));
+                all.for_each(|one| values(&one, rest, &mut hits));
             }
             "garbled" => return vec![Value::Bool(self.request.is_none())],
             "traced" => return vec![Value::Bool(header("traceparent"))],
@@ -64,20 +64,20 @@ impl Run {
                 return vec![Value::I64(later)];
             }
             "nanos" => return vec![Value::I32(Timestamp::now().subsec_nanosecond())],
-            "answer" => values(scope.whole, rest, &mut found),
+            "answer" => values(scope.whole, rest, &mut hits),
             "request" => self
                 .request
                 .iter()
-                .for_each(|one| values(one, rest, &mut found)),
+                .for_each(|one| values(one, rest, &mut hits)),
             "item" => {
                 let request = self.request.as_ref();
                 let item = request.and_then(|one| twin(one, "items", "name", scope.one));
                 if let Some(item) = item {
-                    values(&item, rest, &mut found);
+                    values(&item, rest, &mut hits);
                 }
             }
-            _ if self.asked.contains_key(root) => {
-                let (code, message) = match self.asked.get(root) {
+            _ if self.answers.contains_key(root) => {
+                let (code, message) = match self.answers.get(root) {
                     Some((code, message)) => (*code, message.as_ref()),
                     None => (Code::Ok, None),
                 };
@@ -86,7 +86,7 @@ impl Run {
                 }
                 if let Some(message) = message {
                     let own = twin(message, "results", "key", scope.one);
-                    values(own.as_ref().unwrap_or(message), rest, &mut found);
+                    values(own.as_ref().unwrap_or(message), rest, &mut hits);
                 }
             }
             _ => {
@@ -96,10 +96,10 @@ impl Run {
                 let memory = self.memory.lock();
                 let all = memory.sets.get(set).into_iter().flatten();
                 let meant = all.filter(|(own, _)| of.is_empty() || Some(*own) == key.as_ref());
-                found.extend(meant.map(|(_, value)| Value::String(value.clone())));
+                hits.extend(meant.map(|(_, value)| Value::String(value.clone())));
             }
         }
-        found
+        hits
     }
 
     /// A text with its values.

@@ -25,9 +25,9 @@ impl About {
     /// The object of a message that is about one.
     pub(super) fn of(message: &DynamicMessage) -> Self {
         let text = |path: &str| {
-            let mut found = Vec::new();
-            values(message, path, &mut found);
-            found.first().map(text).unwrap_or_default()
+            let mut hits = Vec::new();
+            values(message, path, &mut hits);
+            hits.first().map(text).unwrap_or_default()
         };
         match message.descriptor().name() {
             "Node" => Self::node(&text("name")),

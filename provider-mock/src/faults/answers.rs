@@ -83,9 +83,9 @@ impl Row {
 }
 
 fn all(message: &DynamicMessage, path: &str) -> Vec<Value> {
-    let mut found = Vec::new();
-    values(message, path, &mut found);
-    found
+    let mut hits = Vec::new();
+    values(message, path, &mut hits);
+    hits
 }
 
 impl Method {
