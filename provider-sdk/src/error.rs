@@ -106,7 +106,7 @@ reasons! {
     /// This process is full. The controller keeps fewer calls in flight.
     overloaded => Overloaded;
     /// The cloud refuses the credentials. All calls pause; the provider should report itself
-    /// [`Degraded`](crate::Readiness::Degraded).
+    /// [`Degraded`](crate::v1::Readiness::Degraded).
     credentials_invalid => CredentialsInvalid;
     /// One cloud action is not allowed: name it, so that it can be granted.
     permission_missing => PermissionMissing;

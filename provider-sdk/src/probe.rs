@@ -18,9 +18,9 @@ use crate::Endpoint;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Probe {
-    /// A restart would not help: everything but [`Readiness::Broken`](crate::Readiness::Broken).
+    /// A restart would not help: everything but [`Readiness::Broken`](crate::v1::Readiness::Broken).
     Liveness,
-    /// It serves: also not [`Readiness::Starting`](crate::Readiness::Starting).
+    /// It serves: also not [`Readiness::Starting`](crate::v1::Readiness::Starting).
     Readiness,
 }
 

@@ -16,7 +16,7 @@ pub type RouteSink = Sink<v1::ListRoutesResponse>;
 
 /// Lists, makes and removes routes.
 ///
-/// Mark each route with [`Cluster::uid`](crate::Cluster), in a tag or in its name, in the call that
+/// Mark each route with [`ClusterInfo::uid`](v1::ClusterInfo::uid), in a tag or in its name, in the call that
 /// creates it: an answer may be lost, and this process may be killed at any time. List and delete
 /// that cluster's routes only. A cloud without marks lists the whole table that it was configured
 /// with; the controller leaves alone what is outside its `--cluster-cidr`.
