@@ -187,10 +187,10 @@ mod tests {
     }
 
     async fn call_all(batcher: &Batcher<u32, Vec<u32>>, items: &[u32]) -> Vec<Option<Vec<u32>>> {
-        let asked = items
+        let calls = items
             .iter()
             .map(async |item| batcher.call(*item).await.ok());
-        join_all(asked).await
+        join_all(calls).await
     }
 
     #[tokio::test(start_paused = true)]

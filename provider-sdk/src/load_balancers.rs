@@ -21,7 +21,7 @@ pub trait OfService {
     fn service(&self) -> &v1::Service;
 }
 
-/// What a request without a Service is about.
+/// The Service of a request that names no Service.
 static NO_SERVICE: std::sync::LazyLock<v1::Service> =
     std::sync::LazyLock::new(v1::Service::default);
 

@@ -28,7 +28,7 @@ impl<T> Outcome<T> {
         Self::absence(AbsenceCertainty::NotVisibleYet, reason.into())
     }
 
-    /// Another provider's, or nobody's: why, for logs.
+    /// Another provider's, or no provider's: why, for logs.
     pub fn not_managed(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::NotManaged(v1::NotManaged { reason })

@@ -1375,7 +1375,7 @@ func (x *KubernetesEvent) GetMessage() string {
 	return ""
 }
 
-// What is asked about is not there.
+// The object of a lookup is not there.
 type Absent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How certain that is, in an answer to a lookup; elsewhere it is not read.
@@ -1441,7 +1441,7 @@ func (x *Absent) GetReason() string {
 	return ""
 }
 
-// What is asked about is another provider's, or none's.
+// The object of a lookup is another provider's, or none's.
 type NotManaged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For logs.

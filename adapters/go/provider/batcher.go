@@ -56,7 +56,7 @@ func (b *Batcher[Item, Result]) Do(ctx context.Context, item Item) (Result, erro
 	}
 }
 
-// take returns the callers of the next call; none: nobody waits.
+// take returns the callers of the next call; none: no caller waits.
 func (b *Batcher[Item, Result]) take() (together []waiter[Item, Result]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

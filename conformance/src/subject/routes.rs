@@ -45,18 +45,18 @@ impl Change {
 }
 
 /// The route of an answer to a create; fails where it is none that a create may have.
-fn made(route: &Route, found: Option<Route>) -> Verdict<Route> {
-    let found = found.ok_or_else(|| failed("the success of CreateRoute is found", "none"))?;
+fn made(route: &Route, answer: Option<Route>) -> Verdict<Route> {
+    let answer = answer.ok_or_else(|| failed("the success of CreateRoute is found", "none"))?;
     // Kept as it was sent.
-    if found == Route::default() {
+    if answer == Route::default() {
         return Ok(route.clone());
     }
     expect(
-        destination(&found) == destination(route),
+        destination(&answer) == destination(route),
         "CreateRoute answers the route that was asked for",
-        format!("{found:?}"),
+        format!("{answer:?}"),
     )?;
-    Ok(found)
+    Ok(answer)
 }
 
 impl Subject {

@@ -39,7 +39,7 @@ pub struct Provider {
     pub(super) shared: Arc<Shared>,
     pub(super) lookups: mpsc::UnboundedSender<Asked>,
     pub(super) preconditions: Preconditions,
-    /// Of one lease term.
+    /// Those of one lease term.
     pub(super) identities: Arc<LoadBalancerIdentities>,
 }
 

@@ -235,7 +235,7 @@ impl Access {
         }
         if let Some(token) = bearer(request) {
             let caller = self.reviews.caller(token).await;
-            // As upstream, where no review is possible.
+            // Upstream does the same where no review is possible.
             let caller = caller.map_err(|denial| match denial {
                 Denial::Failed(reason) => Denial::Unauthorized(reason),
                 other => other,

@@ -108,7 +108,7 @@ pub(super) fn router(checks: &Checks) -> Router {
         };
         Router::new()
             .route(&format!("/{name}"), get(Health::all))
-            // As in upstream's API servers.
+            // Upstream's API servers do the same.
             .route(&format!("/{name}/"), get(Health::all))
             .route(&format!("/{name}/{{check}}"), get(Health::one))
             .with_state(health)

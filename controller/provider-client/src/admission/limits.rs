@@ -45,7 +45,7 @@ pub(super) struct ClassLimits {
     pub(super) in_flight: usize,
     pub(super) max_in_flight: usize,
     rate: Option<TokenBucket>,
-    pub(super) pause: Pause,
+    pub(super) pause: ClassPause,
 }
 
 impl CallLimits {
@@ -142,7 +142,7 @@ impl CallLimits {
                 ..TokenBucket::new(rate)
             });
             if new_process && limits.pause.reason != ErrorReason::RateLimited {
-                limits.pause = Pause::default();
+                limits.pause = ClassPause::default();
             }
         }
     }
@@ -154,7 +154,7 @@ impl Default for ClassLimits {
             in_flight: 0,
             max_in_flight: MAX_IN_FLIGHT,
             rate: None,
-            pause: Pause::default(),
+            pause: ClassPause::default(),
         }
     }
 }
@@ -162,14 +162,14 @@ impl Default for ClassLimits {
 /// A pause of a class, or of all. The pauses for one reason double from failure to failure, within the bounds of the
 /// reason.
 #[derive(Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct ClassPause {
     reason: ErrorReason,
     failures: u32,
     began: Option<Instant>,
     until: Option<Instant>,
 }
 
-impl Pause {
+impl ClassPause {
     /// A call that began at `started` failed. Returns how long the pause is if it ends later by it. A call that was in
     /// flight when the last pause began does not begin another, since one outage fails all calls in flight: it can
     /// only ask for a longer one.

@@ -1,4 +1,4 @@
-//! What the provider calls a load balancer: a hint in later calls about its Service.
+//! The provider's own name of each load balancer: a hint in later calls about its Service.
 
 use std::collections::HashMap;
 

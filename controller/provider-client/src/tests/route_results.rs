@@ -30,9 +30,9 @@ async fn created_as(rig: &Rig, answer: CreateRouteResponse) -> RouteAnswer {
     create(rig, 0).await
 }
 
-fn found(found: Route) -> CreateRouteResponse {
+fn found(route: Route) -> CreateRouteResponse {
     CreateRouteResponse {
-        found: Some(found),
+        found: Some(route),
         effects: None,
     }
 }

@@ -16,7 +16,7 @@ impl<K: Key> Queue<K> {
     /// `shutdown`; then takes no more keys, waits for the handlers that run, and returns. The keys that are
     /// left stay in the queue.
     ///
-    /// A handler has a key to look at, or one to make a call for in its slot. One that panics counts as a failure of its key and of nothing else. If this future is
+    /// A handler has a key to look at, or one to make a call for in its slot. A handler that panics counts as a failure of its key and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.
     ///
     /// Meant to be called once at a time for one queue.

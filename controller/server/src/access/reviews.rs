@@ -38,7 +38,7 @@ pub(super) struct Reviews {
     /// By the token's hash; none for a token that is not good.
     callers: Cache<Vec<u8>, Option<Caller>>,
     token_ttl: Duration,
-    /// None for a yes, else the reason.
+    /// The reason of a no.
     reasons: Cache<Question, Option<String>>,
     yes_ttl: Duration,
     no_ttl: Duration,

@@ -85,7 +85,7 @@ class Error(Exception):
 
     def status(self) -> Any:
         """The google.rpc.Status, without the effects."""
-        # What a cloud answers may be of any length.
+        # A cloud's answer may be of any length.
         text = self.text.encode(errors="replace")[:MOST_TEXT_BYTES].decode(errors="ignore")
         status = status_pb2.Status(code=CODES[self.reason].value[0], message=text)
         status.details.add().Pack(error_details_pb2.ErrorInfo(domain=DOMAIN, reason=self.reason))

@@ -1,4 +1,4 @@
-"""What a handler answers about one instance, volume or route."""
+"""A handler's answer about one instance, volume or route."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
