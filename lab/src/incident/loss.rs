@@ -177,7 +177,6 @@ struct Owner {
 #[derive(Deserialize)]
 struct Counters {
     calls: BTreeMap<String, BTreeMap<String, u64>>,
-    items: BTreeMap<String, u64>,
 }
 
 impl Cloud {
@@ -193,14 +192,12 @@ impl Cloud {
     /// Calls so far that change load balancers.
     async fn changes(&self) -> Result<u64> {
         let counters: Counters = self.ask(&["counters"]).await?;
-        let calls = |method: &str| {
-            counters
-                .calls
-                .get(method)
-                .map_or(0, |codes| codes.values().sum())
-        };
-        let changes = ["Ensure", "Delete"].map(|one| calls(&format!("{one}LoadBalancer")));
-        let updates: u64 = calls("UpdateLoadBalancerNodes");
-        Ok(changes.into_iter().sum::<u64>() + updates)
+        let methods = [
+            "EnsureLoadBalancer",
+            "UpdateLoadBalancerNodes",
+            "DeleteLoadBalancer",
+        ];
+        let calls = methods.iter().filter_map(|one| counters.calls.get(*one));
+        Ok(calls.flat_map(BTreeMap::values).sum())
     }
 }
