@@ -50,8 +50,9 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
             let route = request.route.unwrap_or_default();
             let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
             let WithEffects { outcome, effects } = routes.create_route(&ctx, &route).await?;
+            let made = Some(outcome.unwrap_or_default());
             Ok(v1::CreateRouteResponse {
-                found: Some(outcome.unwrap_or_default()),
+                found: made,
                 effects,
             })
         };
