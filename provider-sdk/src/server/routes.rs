@@ -8,8 +8,7 @@ use tonic::{Request, Response, Status};
 use super::calls::Answers;
 use super::core::Core;
 use super::keys::Keys;
-use crate::routes::network;
-use crate::{Context, RouteSink, Routes, WithEffects};
+use crate::{Context, RouteSink, Routes, WithEffects, routes::network};
 
 pub(super) struct RoutesRpc<R> {
     core: Arc<Core>,
@@ -49,11 +48,10 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
         let create = async move |ctx: Context, request: v1::CreateRouteRequest| {
             let route = request.route.unwrap_or_default();
             let _held = keys.hold(&ctx, &key(&route.destination_cidr)).await?;
-            let WithEffects { outcome, effects } = routes.create_route(&ctx, &route).await?;
-            let made = Some(outcome.unwrap_or_default());
+            let answer = routes.create_route(&ctx, &route).await?;
             Ok(v1::CreateRouteResponse {
-                found: made,
-                effects,
+                found: Some(answer.outcome.unwrap_or_default()),
+                effects: answer.effects,
             })
         };
         self.core.unary(request, create).await
