@@ -9,8 +9,7 @@ use tokio::time::timeout;
 
 use crate::{Context, Error};
 
-/// How long a call waits for another of its key. A batch must not fall silent for 60 s because of
-/// one.
+/// How long a call waits for another one of its key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys that are being worked on, or waited for.
@@ -36,7 +35,7 @@ impl Keys {
     /// Keys with slots for `most` pieces of work at a time; 0: any number.
     ///
     /// The controller keeps to that number of calls, but a handler outlives a call whose deadline
-    /// passed or whose connection was lost, and one update is about many Services.
+    /// passed or whose connection was lost.
     pub(super) fn at_most(most: u32) -> Self {
         let slots = match most {
             0 => Semaphore::MAX_PERMITS,

@@ -57,8 +57,8 @@ impl Asked {
     }
 
     /// Answers its caller, if it still waits.
-    pub(super) fn answer(self, answer: &LookupAnswer) {
-        let _ = self.caller.send(answer.clone());
+    pub(super) fn answer(self, answer: LookupAnswer) {
+        let _ = self.caller.send(answer);
     }
 
     /// Its lease term: a call is of one.
@@ -68,7 +68,7 @@ impl Asked {
 
     /// Ends its wait without an answer.
     pub(super) fn fail(self, error: Error) {
-        self.answer(&Err(error).into());
+        self.answer(Err(error).into());
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn send_batch(
                 for (item, answer) in items.into_iter().zip(answers) {
                     match answer.result {
                         Err(error) if error.is_no_answer() => unanswered.push((item, error)),
-                        _ => item.answer(&answer),
+                        result => item.answer(BatchAnswer { result, ..answer }),
                     }
                 }
             }
@@ -77,7 +77,7 @@ pub(super) async fn send_batch(
             match call_batch(shared, None, vec![item], false).await {
                 (items, Ok(answers)) => {
                     for (item, answer) in items.into_iter().zip(answers) {
-                        item.answer(&answer);
+                        item.answer(answer);
                     }
                 }
                 (items, Err(error)) => fail_all(items, &error),

@@ -33,7 +33,7 @@ impl WaitingLookups {
                 return item.fail(Error::NotOffered { rpc: RPC });
             };
             if let Some(answer) = item.lookup.without_call(session) {
-                return item.answer(&Ok(answer).into());
+                return item.answer(Ok(answer).into());
             }
             most = declared;
         }
