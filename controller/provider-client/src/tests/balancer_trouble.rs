@@ -1,7 +1,6 @@
 //! Calls about load balancers that hang, wait, or are not to be made.
 
 use futures::future::join_all;
-use outrigger_api::v1;
 use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -116,14 +115,7 @@ async fn a_provider_without_load_balancers_is_not_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_too_large_for_the_provider_is_not_sent() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| {
-            answer.max_receive_message_bytes = 64 << 10;
-            let offered = answer.capabilities.get_or_insert_default();
-            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-        });
-    });
-    rig.wait_until_serving().await;
+    let rig = Rig::balancing_in_small_messages().await;
     let web = service_with("web", |service| {
         service["metadata"]["annotations"]["read.example/a"] = "x".repeat(70 << 10).into();
     });

@@ -121,14 +121,7 @@ async fn a_provider_without_node_sets_gets_the_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_nodes_do_not_fit_into_a_message_is_not_made() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| {
-            answer.max_receive_message_bytes = 64 << 10;
-            let offered = answer.capabilities.get_or_insert_default();
-            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
-        });
-    });
-    rig.wait_until_serving().await;
+    let rig = Rig::balancing_in_small_messages().await;
     let error = ensure(&rig, "web", &numbered(0..5_000)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Invalid);
     let text = error.to_string();

@@ -75,6 +75,19 @@ impl Rig {
         rig
     }
 
+    /// With a provider of load balancers that accepts messages of 64 KiB.
+    pub(crate) async fn balancing_in_small_messages() -> Self {
+        let rig = Self::with(|_, fake| {
+            fake.introduce(|answer| {
+                answer.max_receive_message_bytes = 64 << 10;
+                let offered = answer.capabilities.get_or_insert_default();
+                offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+            });
+        });
+        rig.wait_until_serving().await;
+        rig
+    }
+
     /// With a provider that serves routes, in this way.
     pub(crate) async fn routing(offered: v1::RoutesCapability) -> Self {
         let rig = Self::with(|_, fake| {
