@@ -16,11 +16,13 @@ use crate::{
 mod debounce;
 mod empty;
 mod pool;
+mod record;
 mod selection;
 
 pub use debounce::{Debounce, Pace};
 pub use empty::EmptyTargets;
 pub use pool::{TargetPool, TargetRequests};
+pub use record::{Inheritance, TargetsRecord};
 pub use selection::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
 
 /// A provider's declarations about targets.

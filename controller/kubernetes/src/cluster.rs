@@ -206,25 +206,41 @@ impl fmt::Debug for SameCluster {
     }
 }
 
-/// Annotations of the Lease at `path`, read without an election.
+/// A Lease as it is read without an election.
+#[derive(Debug)]
+pub struct LeaseFacts {
+    /// `metadata.annotations`
+    pub annotations: BTreeMap<String, Box<str>>,
+    /// `spec.leaseTransitions`
+    pub transitions: i32,
+}
+
+/// The Lease at `path`.
 ///
 /// # Errors
 /// Any [`ApiError`]; 404 if no replica has led yet.
-pub async fn lease_annotations(
-    api: &Api,
-    path: &str,
-) -> Result<BTreeMap<String, Box<str>>, ApiError> {
+pub async fn lease(api: &Api, path: &str) -> Result<LeaseFacts, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: Metadata,
+        #[serde(default)]
+        spec: Spec,
     }
     #[derive(Deserialize)]
     struct Metadata {
         #[serde(default)]
         annotations: BTreeMap<String, Box<str>>,
     }
-    let Object { metadata } = api.get(path).await?;
-    Ok(metadata.annotations)
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Spec {
+        lease_transitions: i32,
+    }
+    let Object { metadata, spec } = api.get(path).await?;
+    Ok(LeaseFacts {
+        annotations: metadata.annotations,
+        transitions: spec.lease_transitions,
+    })
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     }
 
     /// See [`Calls::slot`].
-    fn slot(&self, _priority: Priority) -> BoxFuture<'static, Slot> {
+    fn slot(&self) -> BoxFuture<'static, Slot> {
         Box::pin(future::pending())
     }
 }
@@ -129,8 +129,8 @@ impl<L: ControlLoop> Calls for CallsOf<L> {
         self.0.has_room(priority, in_flight)
     }
 
-    fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
-        self.0.slot(priority)
+    fn slot(&self) -> BoxFuture<'static, Slot> {
+        self.0.slot()
     }
 }
 

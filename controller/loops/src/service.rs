@@ -22,6 +22,7 @@ mod current_targets;
 mod drift;
 pub mod dry_run;
 mod event_handlers;
+mod lease_record;
 mod metrics;
 mod reconciler;
 mod reports;
@@ -44,6 +45,7 @@ use self::{
     cleanup::Cleanup,
     current_targets::CurrentTargets,
     drift::Drift,
+    lease_record::LeaseRecord,
     reconciler::Reconciler,
     reports::Reports,
     rollout::Rollout,
@@ -54,14 +56,14 @@ use self::{
 };
 pub use self::{
     event_handlers::{ServiceInputs, subscribe},
+    lease_record::TARGETS_ANNOTATION,
     metrics::ServiceMetrics,
-    rollout::{TARGETS_ANNOTATION, stored_targets},
 };
 use crate::{
     context::{LoopContext, LoopParts, Term},
     control_loop::{ControlLoop, Task},
 };
-use outrigger_kubernetes::{leader::Handle, services::ServiceWriter, store::Store};
+use outrigger_kubernetes::{services::ServiceWriter, store::Store};
 use outrigger_provider_client::Slot;
 use outrigger_runtime::queue::{Outcome, Priority};
 
@@ -71,13 +73,10 @@ pub const NAME: &str = "service-lb-controller";
 /// Component of its events, and who it is to the API server (S-4).
 pub const COMPONENT: &str = "service-controller";
 
-/// Load balancers that are ensured in the background together.
-const IN_BACKGROUND: usize = 2;
-
 /// Flags of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceSettings {
-    /// `--concurrent-service-syncs`: Services that are ensured or deleted together, beside background work.
+    /// `--concurrent-service-syncs`: Services that are ensured or deleted together.
     pub workers: usize,
     /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`: how changes of the nodes are gathered.
     pub pace: Pace,
@@ -122,7 +121,6 @@ impl ServiceLb {
             term: Term { fence, lease, .. },
             repeats,
         } = context;
-        let follows_another = lease.as_ref().is_some_and(Handle::follows_another);
         let term = Arc::new(ServiceTerm {
             queue,
             provider,
@@ -130,7 +128,8 @@ impl ServiceLb {
             metrics,
             services: Arc::clone(&services),
             states: Arc::default(),
-            targets: CurrentTargets::new(lease),
+            targets: CurrentTargets::default(),
+            record: LeaseRecord::new(lease),
             clock: inputs.clock,
             history,
         });
@@ -160,7 +159,6 @@ impl ServiceLb {
             sessions: Sessions {
                 term: Arc::clone(&term),
                 rollout: Arc::clone(&rollout),
-                follows_another: follows_another.into(),
                 doubts,
             },
             drift: Drift {
@@ -174,6 +172,17 @@ impl ServiceLb {
             rollout,
             term,
         }
+    }
+}
+
+impl ServiceLb {
+    /// Calls about load balancers that can be in flight.
+    fn places(&self) -> usize {
+        let session = self.term.provider.session();
+        let offered = session.as_ref().and_then(|s| s.load_balancers.as_ref());
+        offered.map_or(self.workers, |offered| {
+            offered.max_in_flight.min(self.workers)
+        })
     }
 }
 
@@ -231,40 +240,30 @@ impl ControlLoop for ServiceLb {
         ]
     }
 
-    /// A Service that has a turn is looked at again as a call: it keeps its place among those in the background.
     async fn reconcile(
         self: Arc<Self>,
         key: ServiceKey,
         priority: Priority,
         slot: Option<Slot>,
     ) -> Outcome {
-        let is_call = slot.is_some();
-        match self.reconciler.sync(&key, priority, slot).await {
-            Outcome::RetryAfter(delay) if is_call && self.term.states.has_turn(&key) => {
-                self.term.queue.add_after(key, Priority::BulkCall, delay);
-                Outcome::Done
-            }
-            outcome => outcome,
-        }
+        self.reconciler.sync(&key, priority, slot).await
     }
 
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
+        let (fresh, bulk) = (
+            in_flight(Priority::FreshCall),
+            in_flight(Priority::BulkCall),
+        );
         match priority {
-            Priority::Background => {
-                in_flight(Priority::Background) + self.term.states.turns() < IN_BACKGROUND
-            }
             Priority::Update => true,
-            _ => {
-                let calls = [Priority::FreshCall, Priority::BulkCall];
-                let in_flight: usize = calls.into_iter().map(in_flight).sum();
-                in_flight < self.workers
-            }
+            // Half of the places stay for those who wait for something.
+            Priority::BulkCall if bulk >= self.places().div_ceil(2) => false,
+            _ => fresh + bulk < self.workers,
         }
     }
 
-    fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
+    fn slot(&self) -> BoxFuture<'static, Slot> {
         let provider = self.term.provider.clone();
-        let in_background = priority == Priority::Background;
-        async move { provider.load_balancers().slot(in_background).await }.boxed()
+        async move { provider.load_balancers().slot().await }.boxed()
     }
 }

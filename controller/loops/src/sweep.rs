@@ -328,7 +328,7 @@ impl Sweep {
                 let service = service_of(owner);
                 let deleting = self.repeat(Some(object), async || {
                     let balancers = self.provider.load_balancers();
-                    let slot = balancers.slot(false).await;
+                    let slot = balancers.slot().await;
                     begun();
                     let answer = balancers.delete(slot, &service).await?;
                     Ok(match answer.disposition {

@@ -47,16 +47,11 @@ pub struct LoadBalancers<'a>(pub(super) &'a Provider);
 
 impl LoadBalancers<'_> {
     /// Waits until one more call that changes load balancers may begin: for a provider that serves, the end of a
-    /// pause, another call's end. A call in the background waits as long as any other call waits.
-    pub async fn slot(self, in_background: bool) -> Slot {
-        let urgency = if in_background {
-            Urgency::LoadBalancersInBackground
-        } else {
-            Urgency::LoadBalancers
-        };
+    /// pause, another call's end.
+    pub async fn slot(self) -> Slot {
         loop {
             self.0.shared.session_that(|_| true).await;
-            if let Ok((permit, session)) = self.0.shared.admit(urgency).await {
+            if let Ok((permit, session)) = self.0.shared.admit(Urgency::LoadBalancers).await {
                 return Slot { permit, session };
             }
         }

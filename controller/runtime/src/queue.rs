@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  add ──────────────► ready: Fresh, then Bulk ──────────────────────► up to N handlers ─┐
-//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Update, BulkCall, (slot)─► handlers ──────┤
-//!                  ▲          ▲      Background                                          ▼
+//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Update, BulkCall ─(slot)─► handlers ──────┤
+//!                  ▲          ▲                                                          ▼
 //!                  │          └─────────────────────── RunAgain ◄──────────────────── Outcome
 //!                  └────────────────────────────────── Retry, RetryAfter ◄─────────────────┘
 //! ```
@@ -16,7 +16,7 @@
 //! - A key whose next step is a call that few may make together is left to a lane of calls
 //!   ([`Outcome::RunAgain`]). It waits there without being in flight, and is taken with the slot that its call
 //!   needs ([`Calls`]), in the order of priority, with the same share for less urgent ones. When it is added with a
-//!   higher priority it leaves the lane and runs immediately; one that comes back has its place again.
+//!   higher priority it leaves the lane and runs immediately.
 //! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -66,18 +66,15 @@ pub enum Priority {
     Bulk,
     /// The call that a bulk key needs.
     BulkCall,
-    /// Calls that may take hours, a few at a time, and that no change asks for.
-    Background,
 }
 
 impl Priority {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Fresh,
         Self::FreshCall,
         Self::Update,
         Self::Bulk,
         Self::BulkCall,
-        Self::Background,
     ];
 
     /// The priority of the call, other than an update, that a run of this priority has found to be needed.
@@ -104,8 +101,8 @@ pub trait Calls: Send + 'static {
     /// True if a key of this priority may be taken for a call, with so many in flight of each priority.
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool;
 
-    /// Waits until a call of this priority may begin. Dropped when a more urgent key waits, or none does.
-    fn slot(&self, priority: Priority) -> BoxFuture<'static, Self::Slot>;
+    /// Waits until one more call may begin. Dropped when no key waits for one.
+    fn slot(&self) -> BoxFuture<'static, Self::Slot>;
 }
 
 /// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.

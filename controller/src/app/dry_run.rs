@@ -9,7 +9,7 @@ use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
     service::{ServiceView, plan::EnsureCause},
-    targets::{Revision, TargetPool, TargetRequests},
+    targets::{Inheritance, Revision, TargetPool, TargetRequests, TargetsRecord},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,6 @@ use outrigger_kubernetes::{
 use outrigger_loops::service::{
     TARGETS_ANNOTATION,
     dry_run::{Action, Planned, plan},
-    stored_targets,
 };
 
 /// How long the API server and the provider may take until they are ready.
@@ -64,16 +63,14 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     let mut requests = TargetRequests::new(declared.capability.targets.clone());
     services.for_each(|service| requests.add(&service.annotations));
     let pool = TargetPool::among(nodes.all(), &Arc::new(requests));
-    let applied = targets_of_lease(&context.informers, context.config).await;
-    // If the applied targets are unknown, all load balancers count as in sync.
-    let applied = applied.as_ref().unwrap_or(pool.revision());
+    let inheritance = inheritance(&context.informers, context.config, pool.revision()).await;
     let capability = &declared.capability;
     let planned = plan(
         context.provider,
         capability,
         services.all(),
         &pool,
-        applied,
+        inheritance,
         now,
     );
     let planned = planned.await;
@@ -118,18 +115,24 @@ async fn fill<V: View>(context: &ControllerContext<'_>, store: &Arc<Store<V>>) {
     }
 }
 
-/// The targets that every load balancer has, as the leader wrote it on its Lease.
-async fn targets_of_lease(api: &Api, config: &Config) -> Option<Revision> {
-    let election = config.election.as_ref()?;
-    match cluster::lease_annotations(api, &election.path()).await {
-        Ok(annotations) => annotations
-            .get(TARGETS_ANNOTATION)
-            .and_then(|text| stored_targets(text)),
+/// What the next term knows of load balancers, by the Lease. Without one, all count as in sync.
+async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inheritance {
+    let Some(election) = &config.election else {
+        return Inheritance::InSync;
+    };
+    match cluster::lease(api, &election.path()).await {
+        Ok(lease) => {
+            let value = lease.annotations.get(TARGETS_ANNOTATION);
+            match value.and_then(|value| TargetsRecord::parse(value)) {
+                Some(record) => record.inheritance(lease.transitions.saturating_add(1), current),
+                None => Inheritance::Nothing,
+            }
+        }
         // No replica has led yet.
-        Err(error) if error.is_not_found() => None,
+        Err(error) if error.is_not_found() => Inheritance::InSync,
         Err(error) => {
             warn!(%error, "Lease cannot be read, so that new targets are not shown");
-            None
+            Inheritance::InSync
         }
     }
 }

@@ -215,10 +215,10 @@ impl Settings {
         let client = clients.build("sweep", Budget::UNLIMITED);
         let api = Api::new(client.map_err(|error| error.to_string())?);
         let kube_system = cluster::uid(&api).await;
-        let annotations = match cluster::lease_annotations(&api, &self.lease).await {
+        let annotations = match cluster::lease(&api, &self.lease).await {
             // No replica has led there.
             Err(error) if error.is_not_found() => Ok(None),
-            annotations => annotations.map(Some),
+            lease => lease.map(|lease| Some(lease.annotations)),
         };
         let on_lease = annotations.as_ref().map(|annotations| {
             let uid = annotations.as_ref()?.get(CLUSTER_UID_ANNOTATION);

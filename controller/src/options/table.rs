@@ -251,7 +251,7 @@ flags! {
         };
     }
     "Service-lb-controller" {
-        /// Number of Services reconciled concurrently, plus two in the background.
+        /// Number of Services reconciled concurrently.
         concurrent_service_syncs: i32 = "32" {
             parity: Better("as for --concurrent-node-syncs"),
             configz: "ServiceController.ConcurrentServiceSyncs",

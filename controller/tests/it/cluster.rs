@@ -178,7 +178,7 @@ impl Cluster {
             let lease = self.leases().get(LEASE).await.unwrap();
             let annotations = lease.metadata.annotations.unwrap_or_default();
             let kept = annotations.get("outrigger.dev/load-balancer-targets");
-            let kept = kept.is_some_and(|revision| !revision.is_empty());
+            let kept = kept.is_some_and(|record| !record.starts_with('@'));
             holds(kept, || format!("{annotations:?}"))
         })
         .await;

@@ -85,7 +85,6 @@ fn a_service_is_told_by_its_rule() {
     let facts = ServiceFacts {
         capability: &capability,
         targets: targets.revision(),
-        applied: None,
         time_of_day: Timestamp::UNIX_EPOCH,
     };
     let (now, service) = (Timestamp::UNIX_EPOCH, load_balancer("web"));

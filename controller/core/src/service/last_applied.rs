@@ -4,10 +4,7 @@
 use std::fmt;
 
 use super::{Ingress, ServiceView, capability::Capability, desired, patch_plan::defaulted};
-use crate::{
-    digest::{Digest, Encoder},
-    targets::Revision,
-};
+use crate::digest::{Digest, Encoder};
 
 /// Annotation with the [`LastApplied`]. Means nothing to upstream's controller.
 pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
@@ -16,7 +13,10 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
 /// remember; after the configuration, `:` and a hash of the annotations that the provider read; after the desired state, `@`
-/// and a hash of the addresses that were written with it. `~` and the revision of its targets may follow.
+/// and a hash of the addresses that were written with it.
+///
+/// A load balancer whose record has a hash has the targets that the Lease names. One that cannot take other targets, or does
+/// not, loses its hash instead ([`LastApplied::without_hash`]).
 ///
 /// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
 /// load balancer that was begun.
@@ -35,20 +35,8 @@ pub struct LastApplied {
     /// Hash of the addresses of the load balancer, or [`ELSEWHERE`]; none of a load balancer that is not managed, or in a
     /// record of a release that did not write it.
     addresses: Option<Box<str>>,
-    targets: RecordedTargets,
 }
 
-/// Where it is recorded which targets the load balancer has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RecordedTargets {
-    /// On the Lease, for all load balancers together.
-    OnLease,
-    /// Here, `~` and a revision: the load balancer was left with these (none: unknown), and the revision on
-    /// the Lease is not that of this load balancer.
-    Own(Option<Revision>),
-}
-
-const TARGETS: char = '~';
 const READ: char = ':';
 const ADDRESSES: char = '@';
 /// Instead of a hash: the addresses are not the provider's to say, so that any are right.
@@ -76,13 +64,6 @@ impl LastApplied {
         } else {
             (None, "", "")
         };
-        let (desired, targets) = match desired.split_once(TARGETS) {
-            Some((desired, revision)) => {
-                let revision = (!revision.is_empty()).then(|| Revision::stored(revision));
-                (desired, RecordedTargets::Own(revision))
-            }
-            None => (desired, RecordedTargets::OnLease),
-        };
         let (desired, addresses) = match desired.split_once(ADDRESSES) {
             Some((desired, addresses)) => (desired, Some(addresses.into())),
             None => (desired, None),
@@ -94,7 +75,6 @@ impl LastApplied {
             configuration: configuration.into(),
             desired: desired.into(),
             addresses,
-            targets,
         })
     }
 
@@ -117,7 +97,6 @@ impl LastApplied {
             configuration: Box::default(),
             desired: Box::default(),
             addresses: None,
-            targets: RecordedTargets::OnLease,
         }
     }
 
@@ -161,32 +140,14 @@ impl LastApplied {
         }
     }
 
-    /// The same with the targets of this load balancer alone (none: unknown), independent of the revision
-    /// on the Lease. Returns `None` if it has some already, or the load balancer is ensured anyway
-    /// before this record counts again.
-    pub fn with_targets(&self, targets: Option<&Revision>) -> Option<Self> {
-        self.relies_on_lease().then(|| Self {
-            targets: RecordedTargets::Own(targets.cloned()),
+    /// The same of a load balancer that is ensured again before it counts as settled; none if this one is such.
+    pub(super) fn without_hash(&self) -> Option<Self> {
+        self.has_hash().then(|| Self {
+            configuration: Box::default(),
+            desired: Box::default(),
+            addresses: None,
             ..self.clone()
         })
-    }
-
-    /// The same once the revision on the Lease is that of this load balancer again; none if it is.
-    pub fn without_targets(&self) -> Option<Self> {
-        (self.targets != RecordedTargets::OnLease).then(|| Self {
-            targets: RecordedTargets::OnLease,
-            ..self.clone()
-        })
-    }
-
-    pub(super) const fn targets(&self) -> &RecordedTargets {
-        &self.targets
-    }
-
-    /// Returns true if at a start the load balancer counts as settled, with the targets that the
-    /// Lease names.
-    pub fn relies_on_lease(&self) -> bool {
-        self.has_hash() && self.targets == RecordedTargets::OnLease
     }
 
     /// Returns true if there is something to remember, of whatever time.
@@ -288,7 +249,6 @@ impl fmt::Display for LastApplied {
             configuration,
             desired,
             addresses,
-            targets,
         } = self;
         write!(f, "{provider}/{uid}/")?;
         if let Some(class) = class {
@@ -297,10 +257,6 @@ impl fmt::Display for LastApplied {
         write!(f, "{configuration}/{desired}")?;
         if let Some(addresses) = addresses {
             write!(f, "{ADDRESSES}{addresses}")?;
-        }
-        if let RecordedTargets::Own(revision) = targets {
-            let revision = revision.as_ref().map_or("", Revision::as_str);
-            write!(f, "{TARGETS}{revision}")?;
         }
         Ok(())
     }

@@ -48,7 +48,6 @@ mod targets;
 pub use cause::{EnsureCause, Manner};
 pub use hold::HoldReason;
 use hold::hold;
-pub use targets::SentTargets;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_SYNC`] becomes `False`.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -60,10 +59,6 @@ pub struct ServiceFacts<'a> {
     pub capability: &'a Capability,
     /// The targets of this Service that go out now ([`crate::targets::TargetPool`]).
     pub targets: &'a Revision,
-    /// The revision of its targets while every load balancer has those that it should have, from before this process too
-    /// ([`crate::targets::TargetPool::applied`]). To be forgotten, where it is kept, before the first call with others:
-    /// the call may have worked and its answer be lost.
-    pub applied: Option<&'a Revision>,
     /// The machine's time of day, for conditions: the clock of waits may have begun with a wrong one.
     pub time_of_day: Timestamp,
 }
@@ -103,28 +98,6 @@ pub enum Step {
     },
 }
 
-/// How a step is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// By itself, without waiting for others.
-    Alone,
-    /// An update of targets. If the step is an Ensure, it is background work that comes after the update.
-    Update,
-    /// In the background, where it may wait for hours.
-    Background,
-}
-
-impl Step {
-    /// How it is carried out.
-    pub const fn mode(&self) -> Mode {
-        match self {
-            Self::Ensure(ensure) => ensure.mode,
-            Self::Update => Mode::Update,
-            _ => Mode::Alone,
-        }
-    }
-}
-
 /// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensure {
@@ -136,8 +109,6 @@ pub struct Ensure {
     pub revision: Revision,
     /// How it is announced and paced.
     pub manner: Manner,
-    /// How it is carried out, with the write before it.
-    pub mode: Mode,
     /// To be written before the call.
     pub prepare: Option<StatusPatch>,
     /// To be sent before the call.
@@ -215,8 +186,10 @@ pub struct Progress {
     /// The addresses of the record, where another client has written others.
     addresses: Option<Box<[Ingress]>>,
     repairs: Repairs,
-    /// Which targets its load balancer has.
-    pub targets: SentTargets,
+    /// The targets that its load balancer has; none: not known.
+    sent: Option<Revision>,
+    /// Since when it does not take its targets.
+    targets_fail_since: Option<Timestamp>,
 }
 
 /// The provider is at work.
@@ -261,7 +234,7 @@ impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Consequence::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let hold = |why| hold(service, why, self.targets.last(service, facts), facts);
+        let hold = |why| hold(service, why, self.has_targets(facts), facts);
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 hold(HoldReason::Paused)
@@ -366,13 +339,8 @@ impl Progress {
     /// The record may not be true any more: another program has led, or the provider is another process now and
     /// the last one did not manage the Service. It is ensured as for another configuration.
     pub fn doubt(&mut self) {
+        self.sent = None;
         self.pending.get_or_insert(EnsureCause::Reconfigured);
-    }
-
-    /// The store did not have `service` until now: the targets of its load balancer may be others than those that the
-    /// Lease speaks of since.
-    pub fn appeared(&mut self, service: &ServiceView) {
-        self.targets.mark_unknown(service);
     }
 
     /// The store has another record than that of `old` ([`super::change::is_recorded_otherwise`]): our own, since the
@@ -380,12 +348,6 @@ impl Progress {
     /// when this term began. [`Self::check_record`] tells them apart.
     pub fn record_changed(&mut self, old: &ServiceView) {
         self.record.get_or_insert_with(|| RecordDigest::of(old));
-    }
-
-    /// Other targets than [`ServiceFacts::targets`] go out soon: those that `service` has by the Lease are remembered,
-    /// since they may stay the same while others' change.
-    pub fn targets_change(&mut self, service: &ServiceView, facts: &ServiceFacts<'_>) {
-        self.targets.keep_inherited(service, facts);
     }
 
     /// A write of our own gave `written` its record.
@@ -402,10 +364,7 @@ impl Progress {
         let now = RecordDigest::of(service);
         if *expected != now {
             *expected = now;
-            if self.targets.were_sent() {
-                self.doubt();
-            }
-            self.targets.mark_unknown(service);
+            self.doubt();
         }
     }
 
@@ -424,7 +383,6 @@ impl Progress {
         self.done = None;
         self.waits = None;
         self.pending = Some(EnsureCause::NotWritten);
-        self.targets.not_written();
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
@@ -443,7 +401,7 @@ impl Progress {
             // The provider asked for time for its own work: other targets than it works on do not wait.
             match &waits.on {
                 Work::Ensure(_, sent) if sent == facts.targets => Step::At(waits.until),
-                _ if self.targets.are_needed(service, facts) => Step::Update,
+                _ if self.needs_targets(service, facts) => Step::Update,
                 _ => Step::At(waits.until),
             }
         } else if let Some((cause, manner)) = self.reason(service, &standing) {
@@ -455,11 +413,10 @@ impl Progress {
                 hash,
                 revision: facts.targets.clone(),
                 manner,
-                mode: self.mode(service, manner, facts),
                 prepare: patch,
                 events: events(cause, manner, *facts.targets == Revision::of_none()),
             });
-        } else if !self.targets.are_needed(service, facts) {
+        } else if !self.needs_targets(service, facts) {
             Step::Idle
         } else {
             match self.waits_on(&Work::Update(facts.targets.clone())) {
@@ -488,9 +445,6 @@ impl Progress {
         let capability = facts.capability;
         let begun = || LastApplied::begun(service, capability);
         let record = match (&standing.record, standing.comparison) {
-            (Some(record), Some(Comparison::Same)) => record
-                .without_targets()
-                .filter(|_| self.targets.agree_with_lease(service, facts)),
             (Some(_), Some(Comparison::Changed | Comparison::Unknown)) => Some(begun()),
             // Background work: the comparison of a period finds what a crash leaves.
             (Some(_), _) => None,
@@ -517,18 +471,6 @@ impl Progress {
             }
         }
         draft.finish()
-    }
-
-    /// A load balancer that is ensured in the background gets the current targets before, by an update.
-    /// Without finalizer or record the Service gets no call yet.
-    fn mode(&self, service: &ServiceView, manner: Manner, facts: &ServiceFacts<'_>) -> Mode {
-        if manner != Manner::Background {
-            Mode::Alone
-        } else if self.targets.are_needed(service, facts) && is_claimed(service, facts.capability) {
-            Mode::Update
-        } else {
-            Mode::Background
-        }
     }
 
     /// Why the load balancer is to be ensured, if it is, and how.

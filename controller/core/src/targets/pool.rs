@@ -249,22 +249,6 @@ impl TargetPool {
         let selection = service.selection().unwrap_or_default();
         self.select(&selection)
     }
-
-    /// The revision of the targets that a Service, whose targets have the revision `targets` now, has by `applied`, the revision
-    /// of a pool: its own, if the pool is this one. By another pool it is not known, and differs from all.
-    pub fn applied<'a>(
-        &self,
-        applied: Option<&'a Revision>,
-        targets: &'a Revision,
-    ) -> Option<&'a Revision> {
-        applied.map(|applied| {
-            if *applied == self.revision {
-                targets
-            } else {
-                applied
-            }
-        })
-    }
 }
 
 /// Counters of a test, in its thread.

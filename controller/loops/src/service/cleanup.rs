@@ -71,7 +71,7 @@ impl Cleanup {
             .writes
             .apply(key, inputs, &BalancerCall::Delete, &result)
             .await;
-        self.term.targets.applied.progressed();
+        self.term.record.progressed();
         if matches!(ended, Some(Outcome::Done)) {
             // The watch may have reported the deletion before our own write was answered.
             return self.finish(key);
@@ -272,7 +272,7 @@ impl Cleanup {
             state.reset();
         });
         self.term.provider.load_balancers().forget(&key.uid);
-        self.term.targets.applied.progressed();
+        self.term.record.progressed();
         let next = self.term.services.get(&key.name);
         let is_other = |next: &ServiceView| {
             *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver

@@ -1,13 +1,6 @@
 //! The targets of load balancers as they are now.
 
-use std::{
-    collections::HashMap,
-    ops::Deref,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 use outrigger_core::{
     selector::Selector,
@@ -16,19 +9,14 @@ use outrigger_core::{
 };
 use parking_lot::{Mutex, RwLock};
 
-use super::rollout::applied::Applied;
-use outrigger_kubernetes::leader::Handle;
-
 /// Nodes that change together for which it is asked which selectors they concern. After a change of more, each selector is
 /// evaluated again.
 const FEW: usize = 16;
 
-/// The targets that go out now, and those that all load balancers have.
+/// The targets that go out now.
+#[derive(Default)]
 pub(super) struct CurrentTargets {
     pool: RwLock<Arc<SharedPool>>,
-    /// How often targets were published.
-    publications: AtomicU64,
-    pub(super) applied: Applied,
 }
 
 /// The targets of all Services at one moment, with the revisions of those that selectors were evaluated for: they are asked for
@@ -110,14 +98,6 @@ impl SharedPool {
 }
 
 impl CurrentTargets {
-    pub(super) fn new(lease: Option<Handle>) -> Self {
-        Self {
-            pool: RwLock::default(),
-            publications: AtomicU64::default(),
-            applied: Applied::new(lease),
-        }
-    }
-
     pub(super) fn current(&self) -> Arc<SharedPool> {
         Arc::clone(&self.pool.read())
     }
@@ -126,15 +106,5 @@ impl CurrentTargets {
     pub(super) fn select(&self, pool: TargetPool) {
         let pool = SharedPool::new(pool, &self.current());
         *self.pool.write() = Arc::new(pool);
-    }
-
-    /// Counts a publication.
-    pub(super) fn published(&self) {
-        self.publications.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Another number after each publication of targets.
-    pub(super) fn publications(&self) -> u64 {
-        self.publications.load(Ordering::Acquire)
     }
 }

@@ -12,7 +12,7 @@ use outrigger_core::{
         ownership::Ownership,
         plan::{EnsureCause, Progress, ServiceFacts, Step},
     },
-    targets::{Revision, TargetPool},
+    targets::{Inheritance, TargetPool},
 };
 
 use outrigger_provider_client::{PlanOperation, PlannedChange, Provider};
@@ -74,13 +74,14 @@ pub struct Planned {
 }
 
 /// Plans the actions of a loop that starts now for `services`, with the changes that `provider`, of this capability,
-/// would make for each. By the Lease all have the targets of the pool `applied`. Changes nothing.
+/// would make for each and that begins with this much knowledge.
+/// Changes nothing.
 pub async fn plan(
     provider: &Provider,
     capability: &Capability,
     services: Vec<Arc<ServiceView>>,
     pool: &TargetPool,
-    applied: &Revision,
+    inheritance: Inheritance,
     now: Timestamp,
 ) -> Vec<Planned> {
     let session = provider.session();
@@ -90,10 +91,11 @@ pub async fn plan(
         let facts = ServiceFacts {
             capability,
             targets: targets.revision(),
-            applied: pool.applied(Some(applied), targets.revision()),
             time_of_day: now,
         };
-        let action = intended(&service, &facts, now)?;
+        let mut progress = Progress::default();
+        progress.begin_term(inheritance, &service, &facts);
+        let action = intended(&progress, &service, &facts, now)?;
         Some((service, targets, action))
     });
     let plans = intended.map(|(service, targets, mut action)| async move {
@@ -131,8 +133,13 @@ pub async fn plan(
 }
 
 /// The result is none for a Service that is not this provider's.
-fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> Option<Action> {
-    let step = Progress::default().next(now, service, facts);
+fn intended(
+    progress: &Progress,
+    service: &ServiceView,
+    facts: &ServiceFacts<'_>,
+    now: Timestamp,
+) -> Option<Action> {
+    let step = progress.next(now, service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {
         Step::Idle if !ownership.may_be_ours() => return None,
@@ -144,7 +151,7 @@ fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> 
         // The step after the write is the same as for a Service that has it.
         Step::Write(patch) => {
             let written = patch.applied_to(service, &service.resource_version);
-            return intended(&written, facts, now);
+            return intended(progress, &written, facts, now);
         }
     })
 }

@@ -67,13 +67,7 @@ pub fn subscribe(
         let states = state.current();
         let states = states.as_deref();
         let service = match change {
-            Change::Added(service) => {
-                if let Some(states) = states.filter(|_| may_concern(service)) {
-                    let key = ServiceKey::of(service);
-                    states.with(&key, |state| state.progress.appeared(service));
-                }
-                service
-            }
+            Change::Added(service) => service,
             Change::Updated(..) if origin == Origin::Write => return,
             Change::Updated(old, service) => {
                 let key = ServiceKey::of(service);

@@ -6,17 +6,18 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::Disposition,
-        ownership::is_released,
-        plan::{BalancerCall, Ensure, Mode, Step},
+        ownership::{is_claimed, is_released},
+        plan::{BalancerCall, Ensure, Manner, Step},
     },
-    targets::Revision,
+    targets::{Revision, Targets},
 };
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
 use tracing::{debug, info};
 
 use super::{
     cleanup::Cleanup,
-    rollout::{Rollout, UpdateInFlight},
+    lease_record::NotBegun,
+    rollout::Rollout,
     states::{ServiceKey, ServiceState},
     term::{DecisionInputs, ServiceTerm},
     write::{WRITING_STATUS, Writes, call_result},
@@ -87,35 +88,39 @@ impl Reconciler {
                 return Outcome::Retry;
             };
             let step = self.term.next(key, &service, &inputs);
-            let lane = match step.mode() {
-                Mode::Alone => priority.call(),
-                Mode::Update => Priority::Update,
-                Mode::Background if self.term.states.has_turn(key) => Priority::BulkCall,
-                Mode::Background => Priority::Background,
-            };
-            let is_its_turn = priority == lane || priority == Priority::Background;
-            if step.mode() == Mode::Update
-                && priority == Priority::Update
-                && let Some(slot) = slot.take()
-            {
-                let then = match step {
-                    Step::Update => Outcome::Done,
-                    _ => Outcome::RunAgain(Priority::Background),
-                };
-                return self.update(key, &service, &inputs, slot, then).await;
-            }
+            let lane = priority.call();
             let (patch, held_events) = match step {
                 Step::Idle => return Outcome::Done,
                 Step::At(time) => return Outcome::RetryAfter(until(time, self.term.now())),
-                Step::Update => return Outcome::RunAgain(Priority::Update),
+                Step::Update => {
+                    return match slot {
+                        Some(slot) => {
+                            self.update(key, &service, &inputs, slot, Outcome::Done)
+                                .await
+                        }
+                        None => Outcome::RunAgain(Priority::Update),
+                    };
+                }
                 Step::Ensure(mut ensure) => {
                     if let Some(left) = self.waits_for_predecessor(key) {
                         return Outcome::RetryAfter(left);
                     }
-                    // The write before the call needs no slot, but one in the background is part of the turn.
-                    if let Some(patch) = ensure.prepare.take()
-                        && (is_its_turn || ensure.mode == Mode::Alone)
-                    {
+                    if ensure.manner == Manner::Background {
+                        let then = Outcome::RunAgain(Priority::BulkCall);
+                        // Targets do not wait behind thousands of other load balancers.
+                        let is_first = priority != Priority::BulkCall
+                            && self.needs_targets(key, &service, &inputs);
+                        match slot {
+                            Some(slot) if is_first => {
+                                return self.update(key, &service, &inputs, slot, then).await;
+                            }
+                            None if is_first => return Outcome::RunAgain(Priority::Update),
+                            Some(_) if priority == Priority::BulkCall => {}
+                            _ => return then,
+                        }
+                    }
+                    // The write before the call needs no slot.
+                    if let Some(patch) = ensure.prepare.take() {
                         let doing = "add load balancer cleanup finalizer";
                         let written = self
                             .writes
@@ -132,19 +137,17 @@ impl Reconciler {
                         }
                     }
                     return match slot {
-                        Some(slot) if is_its_turn => {
-                            self.ensure(key, &service, ensure, &inputs, slot).await
-                        }
-                        _ => Outcome::RunAgain(lane),
+                        Some(slot) => self.ensure(key, &service, ensure, &inputs, slot).await,
+                        None => Outcome::RunAgain(lane),
                     };
                 }
                 Step::Delete { events } => {
                     return match slot {
-                        Some(slot) if is_its_turn => {
+                        Some(slot) => {
                             let cleanup = &self.cleanup;
                             cleanup.delete(key, service, &inputs, slot, &events).await
                         }
-                        _ => Outcome::RunAgain(lane),
+                        None => Outcome::RunAgain(lane),
                     };
                 }
                 Step::Hold { why, patch, events } => {
@@ -164,7 +167,7 @@ impl Reconciler {
                 (Ok(_), Some(events)) => {
                     self.writes.record_events(&service, &events);
                     // Targets of a Service that is held block the rollout no longer.
-                    self.term.targets.applied.progressed();
+                    self.term.record.progressed();
                     return Outcome::Done;
                 }
                 (Err(Some(outcome)), _) => return outcome,
@@ -189,16 +192,13 @@ impl Reconciler {
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         self.rollout.refresh_stale().await;
-        let publications = self.term.targets.publications();
-        let pool = self.term.targets.current();
-        let Some(_in_flight) = self.begin_update(pool.revision()).await else {
-            return Outcome::Retry;
-        };
         // Labels and the like may have changed during the writes before.
         let Some(service) = self.term.live(key) else {
             return Outcome::Done;
         };
-        let targets = pool.targets_of(&service);
+        let Some((targets, _in_flight)) = self.begin_call(key, &service).await else {
+            return Outcome::Retry;
+        };
         ensure.set_targets(&targets);
         let states = &self.term.states;
         states.with(key, |state| state.is_cleaned_up = false);
@@ -225,10 +225,6 @@ impl Reconciler {
             .metrics
             .ensured(ensure.cause, call_result(&result));
         let disposition = result.as_ref().ok().map(|answer| answer.disposition);
-        states.with(key, |state| {
-            let is_at_work = disposition == Some(Disposition::InProgress);
-            state.keep_turn(ensure.mode != Mode::Alone && is_at_work);
-        });
         let call = BalancerCall::Ensure(Cow::Borrowed(&ensure));
         let ended = self.writes.apply(key, inputs, &call, &result).await;
         if disposition == Some(Disposition::Ready) {
@@ -237,7 +233,7 @@ impl Reconciler {
                 self.term.metrics.ready(since.elapsed());
             }
         }
-        self.requeue_if_outdated(&service, &ensure.revision, publications);
+        self.requeue_if_outdated(&service, &ensure.revision);
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
@@ -251,11 +247,10 @@ impl Reconciler {
         slot: Slot,
         then: Outcome,
     ) -> Outcome {
-        let Some(_in_flight) = self.begin_update(inputs.pool.revision()).await else {
+        let Some((targets, _in_flight)) = self.begin_call(key, service).await else {
             return Outcome::Retry;
         };
         let began = Instant::now();
-        let targets = inputs.pool.targets_of(service);
         let revision = targets.revision().clone();
         let is_current = self
             .term
@@ -278,7 +273,7 @@ impl Reconciler {
             .updated(began.elapsed(), call_result(&result));
         let call = BalancerCall::Update(Cow::Borrowed(&targets));
         let ended = self.writes.apply(key, inputs, &call, &result).await;
-        self.requeue_if_outdated(service, &revision, inputs.publications);
+        self.requeue_if_outdated(service, &revision);
         match ended {
             Some(Outcome::Done) => then,
             // The store's deletion event ends the queue entry.
@@ -287,25 +282,75 @@ impl Reconciler {
         }
     }
 
-    /// Requeues a Service if other targets than `sent` were published during its call, after the publication
-    /// of number `publications`: it may have had no load balancer at that time.
-    fn requeue_if_outdated(&self, service: &ServiceView, sent: &Revision, publications: u64) {
-        let targets = &self.term.targets;
-        if targets.publications() != publications && targets.current().revision_of(service) != *sent
-        {
+    /// Requeues a Service if other targets than `sent` go out since its call: it may have had no load balancer when they were
+    /// published.
+    fn requeue_if_outdated(&self, service: &ServiceView, sent: &Revision) {
+        if self.term.targets.current().revision_of(service) != *sent {
             let key = ServiceKey::of(service);
             self.term.queue.add(key, Priority::Update);
         }
     }
 
-    /// Guard of a call with targets of the pool of this revision, once the Lease names no other as that of all load
-    /// balancers.
-    async fn begin_update(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
-        let update = tokio::select! {
-            biased;
-            () = self.term.fence.stopped() => None,
-            update = self.term.targets.applied.begin(revision) => update,
-        };
-        update.filter(|_| self.term.fence.may_call())
+    fn needs_targets(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+    ) -> bool {
+        // Without finalizer or record the Service gets no call yet.
+        is_claimed(service, &inputs.capability)
+            && self
+                .term
+                .decide(key, service, inputs, |progress, _, facts| {
+                    progress.needs_targets(service, facts)
+                })
+    }
+
+    /// The targets of a Service for a call that is in flight until the guard is dropped, once the Lease names no others. None
+    /// if this process no longer leads.
+    async fn begin_call(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+    ) -> Option<(Arc<Targets>, CallInFlight<'_>)> {
+        loop {
+            let pool = self.term.targets.current();
+            let targets = pool.targets_of(service);
+            let in_flight = CallInFlight {
+                term: &self.term,
+                key: key.clone(),
+            };
+            let register = || {
+                let revision = targets.revision().clone();
+                self.term
+                    .states
+                    .with(key, |state| state.calling = Some(revision));
+            };
+            let begun = tokio::select! {
+                biased;
+                () = self.term.fence.stopped() => return None,
+                begun = self.term.record.begin(pool.revision(), register) => begun,
+            };
+            match begun {
+                Ok(()) => return self.term.fence.may_call().then_some((targets, in_flight)),
+                Err(NotBegun::Outdated) => yield_now().await,
+                Err(NotBegun::NotLeading) => return None,
+            }
+        }
+    }
+}
+
+/// A call about a Service, from before it is sent until its answer is written.
+struct CallInFlight<'a> {
+    term: &'a ServiceTerm,
+    key: ServiceKey,
+}
+
+impl Drop for CallInFlight<'_> {
+    fn drop(&mut self) {
+        self.term
+            .states
+            .with(&self.key, |state| state.calling = None);
+        self.term.record.progressed();
     }
 }

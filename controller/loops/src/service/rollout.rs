@@ -3,25 +3,21 @@
 //! ```text
 //!  node changed ─┬► Debounce ─► refresh ─► publish ─► (a call each: update) ─► all have them?
 //!                └──────► Ensure ─► refresh                                         │
-//!                                                                                   │
-//!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the first call ────┴── recorded
+//!                                                                                   ▼
+//!                                                                         LeaseRecord::name
 //! ```
 //!
 //! A refresh reads the nodes from the store through [`EmptyTargets`] and makes them the current targets.
 //! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
-//! the debounce. [`super::applied`] remembers the targets that all of them have.
+//! the debounce.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
-    service::{
-        ServiceView,
-        capability::Capability,
-        plan::{Progress, ServiceFacts},
-    },
-    targets::{EmptyTargets, Revision, TargetPool, TargetRequests, TargetRules},
+    service::capability::Capability,
+    targets::{EmptyTargets, Inheritance, Revision, TargetPool, TargetRequests, TargetRules},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -30,11 +26,9 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-pub(super) mod applied;
 mod node_changes;
 
-pub use self::applied::{TARGETS_ANNOTATION, stored_targets};
-pub(super) use self::{applied::UpdateInFlight, node_changes::NodeChanges};
+pub(super) use self::node_changes::NodeChanges;
 use super::term::{ServiceTerm, may_concern};
 use outrigger_kubernetes::store::Store;
 use outrigger_runtime::{clock::until, queue::Priority};
@@ -62,8 +56,10 @@ struct Selection {
     capability: Option<Arc<Capability>>,
     /// When the nodes were read.
     at: Option<Instant>,
-    /// True if they are not published yet.
-    is_unpublished: bool,
+    /// The targets that were published last.
+    published: Option<Revision>,
+    /// True once each Service knows what the Lease says of its load balancer.
+    has_begun: bool,
     /// Until when nodes are kept as targets, since there would be none.
     held: Option<Timestamp>,
 }
@@ -91,7 +87,8 @@ impl Rollout {
                 empty: EmptyTargets::default(),
                 capability: None,
                 at: None,
-                is_unpublished: false,
+                published: None,
+                has_begun: false,
                 held: None,
             }),
             in_flight: Mutex::default(),
@@ -125,13 +122,27 @@ impl Rollout {
         selection.held = held;
         selection.at = Some(Instant::now());
         let pool = TargetPool::of(targets, &requests, Some(&current));
-        if current.revision() != pool.revision() {
-            selection.is_unpublished = true;
-            if let Some(capability) = &selection.capability {
-                self.keep_inherited(capability, current.revision());
-            }
-        }
+        self.term.record.aim(pool.revision());
         self.term.targets.select(pool);
+        if let Some(capability) = &selection.capability
+            && !std::mem::replace(&mut selection.has_begun, true)
+        {
+            self.begin_term(capability);
+        }
+    }
+
+    /// Tells each Service what the Lease says of its load balancer.
+    fn begin_term(&self, capability: &Arc<Capability>) {
+        let inputs = self.term.inputs_of(Arc::clone(capability));
+        let inheritance = self.term.record.inheritance(inputs.pool.revision());
+        self.term.among_services(&inputs, |state, service, facts| {
+            state.progress.begin_term(inheritance, service, facts);
+            false
+        });
+        if inheritance == Inheritance::InSync {
+            // With the number of this term.
+            self.term.record.name(inputs.pool.revision());
+        }
     }
 
     /// Everything that targets depend on beside the nodes.
@@ -146,21 +157,10 @@ impl Rollout {
         requests
     }
 
-    /// The targets change, though not those of all Services: what each has by the Lease is remembered.
-    fn keep_inherited(&self, capability: &Arc<Capability>, current: &Revision) {
-        if self.term.targets.applied.is(current) {
-            let inputs = self.term.inputs_of(Arc::clone(capability));
-            self.term
-                .among_services(&inputs, |progress, service, facts| {
-                    progress.targets_change(service, facts);
-                    false
-                });
-        }
-    }
-
     /// Selects the targets by the rules that the provider declares, if they are others than before.
     pub(super) fn apply_rules(&self, rules: &TargetRules) {
-        if self.term.targets.current().rules() != rules {
+        let is_first = !self.selection.lock().has_begun;
+        if is_first || self.term.targets.current().rules() != rules {
             self.refresh();
             self.publish();
         }
@@ -205,15 +205,14 @@ impl Rollout {
 
     /// Publishes the current targets: queues the load balancers that exist and do not have them.
     pub(super) fn publish(&self) {
-        let is_unpublished = std::mem::take(&mut self.selection.lock().is_unpublished);
         let sent = Instant::now();
         let changed = self.node_changes.since.lock().take().unwrap_or(sent);
-        if !is_unpublished {
+        let pool = self.term.targets.current();
+        let revision = Some(pool.revision().clone());
+        if std::mem::replace(&mut self.selection.lock().published, revision.clone()) == revision {
             return;
         }
-        let pool = self.term.targets.current();
-        self.term.targets.published();
-        if self.term.targets.applied.is(pool.revision()) {
+        if self.term.record.names(pool.revision()) {
             // Back to those that all of them have, before any got others.
             *self.in_flight.lock() = None;
         } else {
@@ -226,22 +225,16 @@ impl Rollout {
             self.in_flight.lock().get_or_insert(since);
             self.queue_without_targets();
         }
-        self.term.targets.applied.progressed();
+        self.term.record.progressed();
     }
 
     /// Queues the Services whose load balancers do not have the current targets. Queues none while
     /// there is no session: the next one calls this again.
-    ///
-    /// By a Lease of before the first selector, those without one may have them. That is remembered now: it is cleared before
-    /// the first call.
     pub(super) fn queue_without_targets(&self) {
         if let Some(inputs) = self.term.inputs() {
-            let keys = self
-                .term
-                .among_services(&inputs, |progress, service, facts| {
-                    progress.targets_change(service, facts);
-                    progress.targets.are_needed(service, facts)
-                });
+            let keys = self.term.among_services(&inputs, |state, service, facts| {
+                state.progress.needs_targets(service, facts)
+            });
             self.term.queue.add_all(keys, Priority::Update);
         }
     }
@@ -254,8 +247,10 @@ impl Rollout {
         let mut check: Option<Timestamp> = None;
         loop {
             let (held, is_unpublished) = {
+                let current = self.term.targets.current();
                 let selection = self.selection.lock();
-                (selection.held, selection.is_unpublished)
+                let is_published = selection.published.as_ref() == Some(current.revision());
+                (selection.held, !is_published)
             };
             let due = self.node_changes.debounce.lock().due();
             if is_unpublished && due.is_none() {
@@ -273,7 +268,7 @@ impl Rollout {
             tokio::select! {
                 () = self.node_changes.changed.notified() => {}
                 () = time => {}
-                () = self.term.targets.applied.progress(), if check.is_none() => {
+                () = self.term.record.progress(), if check.is_none() => {
                     check = self.term.now().checked_add(CHECK_DELAY).ok();
                 }
             }
@@ -295,7 +290,7 @@ impl Rollout {
     fn finish(&self) {
         let pool = self.term.targets.current();
         let revision = pool.revision();
-        if self.term.targets.applied.is(revision) {
+        if self.term.record.names(revision) {
             return;
         }
         // Its Service may be there, though a list did not show it: then it is among those that need the targets.
@@ -305,14 +300,14 @@ impl Rollout {
         let Some(inputs) = self.term.inputs() else {
             return;
         };
-        let all_have_it = || {
-            let blocking =
-                |progress: &mut Progress, service: &ServiceView, facts: &ServiceFacts<'_>| {
-                    progress.targets.block_lease_revision(service, facts)
-                };
-            self.term.among_services(&inputs, blocking).is_empty()
-        };
-        if !self.term.targets.applied.record(revision, all_have_it) {
+        let blocking = self.term.among_services(&inputs, |state, service, facts| {
+            let is_called_with_others = state
+                .calling
+                .as_ref()
+                .is_some_and(|calling| calling != facts.targets);
+            is_called_with_others || state.progress.blocks_lease(service, facts)
+        });
+        if !blocking.is_empty() || !self.term.record.name(revision) {
             return;
         }
         let in_flight = self.in_flight.lock().take();

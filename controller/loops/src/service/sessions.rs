@@ -1,9 +1,6 @@
 //! Follows the provider's processes and declarations: asks another one about what the last one refused.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use outrigger_core::service::{
     capability::Capability,
@@ -23,8 +20,6 @@ use outrigger_runtime::queue::Priority;
 pub(super) struct Sessions {
     pub(super) term: Arc<ServiceTerm>,
     pub(super) rollout: Arc<Rollout>,
-    /// True if another program led just before this term, and no session was there since.
-    pub(super) follows_another: AtomicBool,
     pub(super) doubts: watch::Receiver<Option<Resync>>,
 }
 
@@ -73,7 +68,7 @@ impl Sessions {
                 self.rollout.queue_without_targets();
             }
             // And the last answers may have come right before: their record on the Lease waits for a session.
-            self.term.targets.applied.progressed();
+            self.term.record.progressed();
             if is_other {
                 self.queue_all();
             }
@@ -83,8 +78,7 @@ impl Sessions {
     }
 
     /// Applies the provider's declaration `now`, which replaces `before`. A new process may manage
-    /// those load balancers that the last one did not. If
-    /// another program led meanwhile, no record says what it did to load balancers: each is ensured once.
+    /// those load balancers that the last one did not.
     fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
         if let Some(capability) = &now.capability {
             self.rollout.apply_rules(&capability.targets);
@@ -95,9 +89,8 @@ impl Sessions {
         let Some(capability) = now.capability.as_ref().filter(|_| is_new) else {
             return;
         };
-        let follows_another = self.follows_another.swap(false, Ordering::AcqRel);
         let in_doubt = self.term.keys(|service| {
-            (follows_another || is_not_managed(service))
+            is_not_managed(service)
                 && Ownership::of(service, Some(capability)) == Ownership::Provide
         });
         for key in in_doubt {
@@ -110,7 +103,7 @@ impl Sessions {
         let mut doubts = self.doubts.clone();
         while doubts.changed().await.is_ok() {
             // Otherwise the Lease would speak for load balancers that may have other targets.
-            self.term.targets.applied.doubt().await;
+            self.term.record.doubt().await;
             for key in self.term.keys(may_concern) {
                 self.term.states.with(&key, |state| state.progress.doubt());
             }

@@ -1,19 +1,14 @@
 //! State of each Service in one lease term.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use outrigger_core::service::{ServiceView, plan::Progress};
+use outrigger_core::{
+    service::{ServiceView, plan::Progress},
+    targets::Revision,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
-
-/// Work in the cloud that goes on for longer leaves its turn in the background to another Service.
-const LONGEST_TURN: Duration = Duration::from_mins(10);
 
 /// Key of a Service in the queue. A second Service of the same name has a key of its own, so that the first is finished
 /// beside it.
@@ -51,14 +46,7 @@ impl fmt::Debug for ServiceKey {
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
 /// cleaned up.
 #[derive(Default)]
-pub struct ServiceStates(Mutex<States>);
-
-#[derive(Default)]
-struct States {
-    by_key: BTreeMap<ServiceKey, ServiceState>,
-    /// The Services with a turn: a look for room is too frequent to go over all.
-    with_turn: BTreeSet<ServiceKey>,
-}
+pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
 
 /// State of one Service.
 #[derive(Default)]
@@ -74,8 +62,8 @@ pub(super) struct ServiceState {
     pub(super) is_edited: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
-    /// Since when the cloud works on an Ensure of the low-priority queue.
-    turn: Option<Instant>,
+    /// The targets of the call about it that is in flight.
+    pub(super) calling: Option<Revision>,
 }
 
 /// A Service that is gone from the API server or released, whose load balancer may still exist without it.
@@ -90,52 +78,33 @@ impl ServiceStates {
     /// Reads or changes the state of one Service. Must not block.
     pub(super) fn with<T>(&self, key: &ServiceKey, act: impl FnOnce(&mut ServiceState) -> T) -> T {
         let states = &mut *self.0.lock();
-        let mut state = states.by_key.remove(key).unwrap_or_default();
-        let had_turn = state.turn.is_some();
+        let mut state = states.remove(key).unwrap_or_default();
         let result = act(&mut state);
-        match (had_turn, state.turn.is_some()) {
-            (false, true) => states.with_turn.insert(key.clone()),
-            (true, false) => states.with_turn.remove(key),
-            _ => false,
-        };
-        // Most Services are unrelated or settled, and need no entry.
+        // Most Services are unrelated, and need no entry.
         if !state.is_default() {
-            states.by_key.insert(key.clone(), state);
+            states.insert(key.clone(), state);
         }
         result
     }
 
     /// Returns true if the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
-        let states = &self.0.lock().by_key;
+        let states = &self.0.lock();
         states
             .get(key)
             .is_some_and(|state| state.progress.is_waiting())
     }
 
-    /// Returns true if the Service has a turn of the low-priority queue, without a call in flight.
-    pub(super) fn has_turn(&self, key: &ServiceKey) -> bool {
-        let states = &self.0.lock().by_key;
-        states.get(key).is_some_and(ServiceState::has_turn)
-    }
-
-    /// How many Services have such a turn.
-    pub(super) fn turns(&self) -> usize {
-        let States { by_key, with_turn } = &*self.0.lock();
-        let states = with_turn.iter().filter_map(|key| by_key.get(key));
-        states.filter(|state| state.has_turn()).count()
-    }
-
     /// The Services of which a load balancer may be left without one.
     pub(super) fn orphaned(&self) -> Vec<ServiceKey> {
-        let states = &self.0.lock().by_key;
+        let states = &self.0.lock();
         let left = states.iter().filter(|(_, state)| state.orphaned.is_some());
         left.map(|(key, _)| key.clone()).collect()
     }
 
     /// Since when a Service of the same name, but another one, waits for its end.
     pub(super) fn predecessor(&self, key: &ServiceKey) -> Option<Instant> {
-        let states = &self.0.lock().by_key;
+        let states = &self.0.lock();
         let of_name = states
             .range(ServiceKey::first(&key.name)..)
             .take_while(|(other, _)| other.name == key.name);
@@ -146,7 +115,7 @@ impl ServiceStates {
 
     /// The provider is another process now.
     pub(super) fn provider_changed(&self) {
-        let states = &mut self.0.lock().by_key;
+        let states = &mut self.0.lock();
         for state in states.values_mut() {
             state.progress.provider_changed();
         }
@@ -162,25 +131,15 @@ impl ServiceState {
             started,
             is_edited,
             comparison,
-            turn,
+            calling,
         } = self;
         *progress == Progress::default()
             && orphaned.is_none()
             && started.is_none()
             && comparison.is_none()
-            && turn.is_none()
+            && calling.is_none()
             && !is_cleaned_up
             && !is_edited
-    }
-
-    /// A call in the background has been answered: the cloud is still at work, or its turn is over.
-    pub(super) fn keep_turn(&mut self, is_at_work: bool) {
-        self.turn = is_at_work.then(|| self.turn.unwrap_or_else(Instant::now));
-    }
-
-    fn has_turn(&self) -> bool {
-        self.turn
-            .is_some_and(|since| since.elapsed() < LONGEST_TURN)
     }
 
     /// Forgets a Service that is settled or gone, except for a load balancer that may be orphaned.

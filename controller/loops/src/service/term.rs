@@ -21,7 +21,8 @@ use outrigger_core::{
 use super::{
     COMPONENT, ServiceMetrics,
     current_targets::{CurrentTargets, SharedPool},
-    states::{ServiceKey, ServiceStates},
+    lease_record::LeaseRecord,
+    states::{ServiceKey, ServiceState, ServiceStates},
     write::Answered,
 };
 use outrigger_kubernetes::store::Store;
@@ -43,6 +44,7 @@ pub(super) struct ServiceTerm {
     pub(super) services: Arc<Store<ServiceView>>,
     pub(super) states: Arc<ServiceStates>,
     pub(super) targets: CurrentTargets,
+    pub(super) record: LeaseRecord,
     pub(super) clock: Clock,
     pub(super) history: History,
 }
@@ -51,9 +53,6 @@ pub(super) struct ServiceTerm {
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
     pub(super) pool: Arc<SharedPool>,
-    /// [`CurrentTargets::publications`] when `pool` was read.
-    pub(super) publications: u64,
-    applied: Option<Revision>,
 }
 
 impl DecisionInputs {
@@ -62,7 +61,6 @@ impl DecisionInputs {
         ServiceFacts {
             capability: &self.capability,
             targets,
-            applied: self.pool.applied(self.applied.as_ref(), targets),
             time_of_day: time_of_day(),
         }
     }
@@ -90,13 +88,9 @@ impl ServiceTerm {
     }
 
     pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
-        // Read before the pool: targets that are published in between requeue the Service as well.
-        let publications = self.targets.publications();
         DecisionInputs {
             capability,
-            publications,
             pool: self.targets.current(),
-            applied: self.targets.applied.revision(),
         }
     }
 
@@ -113,13 +107,26 @@ impl ServiceTerm {
         decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
     ) -> T {
         let now = self.now();
+        self.look(key, service, inputs, |state, facts| {
+            decide(&mut state.progress, now, facts)
+        })
+    }
+
+    /// The same with all of its state.
+    fn look<T>(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+        look: impl FnOnce(&mut ServiceState, &ServiceFacts<'_>) -> T,
+    ) -> T {
         let targets = inputs.pool.revision_of(service);
         let facts = inputs.facts(&targets);
         self.states.with(key, |state| {
             if std::mem::take(&mut state.is_edited) {
                 state.progress.edited(service, &inputs.capability);
             }
-            decide(&mut state.progress, now, &facts)
+            look(state, &facts)
         })
     }
 
@@ -173,18 +180,14 @@ impl ServiceTerm {
     pub(super) fn among_services(
         &self,
         inputs: &DecisionInputs,
-        holds: impl Fn(&mut Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
+        holds: impl Fn(&mut ServiceState, &ServiceView, &ServiceFacts<'_>) -> bool,
     ) -> Vec<ServiceKey> {
-        let is_among = |service: &ServiceView| {
+        self.keys(|service| {
             may_concern(service)
-                && self.decide(
-                    &ServiceKey::of(service),
-                    service,
-                    inputs,
-                    |progress, _, facts| holds(progress, service, facts),
-                )
-        };
-        self.keys(is_among)
+                && self.look(&ServiceKey::of(service), service, inputs, |state, facts| {
+                    holds(state, service, facts)
+                })
+        })
     }
 
     /// The Services that have a load balancer of a provider with this capability.

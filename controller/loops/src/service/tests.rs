@@ -1,6 +1,6 @@
 mod answers;
 mod applied;
-mod background;
+mod bulk;
 mod days;
 mod ends;
 mod handshakes;

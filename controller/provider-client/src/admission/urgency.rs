@@ -42,12 +42,10 @@ pub(crate) enum Urgency {
     /// To list routes: no change waits for it that is known. The provider's limit on calls in flight is on
     /// changes alone.
     RouteList,
-    /// To change a load balancer, after a change in the cluster.
+    /// To change a load balancer.
     LoadBalancers,
     /// [`LookupPurpose::Refresh`].
     Refresh,
-    /// To change a load balancer that no change in the cluster concerns.
-    LoadBalancersInBackground,
     /// To look at load balancers. The provider's limit on calls in flight is on changes alone, and a
     /// long list must not delay them.
     LoadBalancerChecks,
@@ -56,7 +54,7 @@ pub(crate) enum Urgency {
 }
 
 impl Urgency {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::VolumeAdmission,
         Self::Initialization,
         Self::Lifecycle,
@@ -64,7 +62,6 @@ impl Urgency {
         Self::RouteList,
         Self::LoadBalancers,
         Self::Refresh,
-        Self::LoadBalancersInBackground,
         Self::LoadBalancerChecks,
         Self::VolumeLabels,
     ];
@@ -74,7 +71,7 @@ impl Urgency {
             Self::Initialization | Self::Lifecycle | Self::Refresh => {
                 v1::BatchGetInstancesRequest::METHOD.class
             }
-            Self::LoadBalancers | Self::LoadBalancersInBackground | Self::LoadBalancerChecks => {
+            Self::LoadBalancers | Self::LoadBalancerChecks => {
                 v1::EnsureLoadBalancerRequest::METHOD.class
             }
             Self::Routes | Self::RouteList => v1::ListRoutesRequest::METHOD.class,

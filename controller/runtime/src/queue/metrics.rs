@@ -104,9 +104,7 @@ pub(super) struct Snapshot {
     /// Sum over the running handlers.
     pub(super) unfinished: Duration,
     pub(super) longest_running: Duration,
-    /// How many of the waiting keys are in the low-priority queue.
-    pub(super) background: usize,
-    /// How long the first of the others has waited.
+    /// How long the first of the waiting keys has waited, without those of bulk calls.
     pub(super) oldest: Duration,
 }
 
@@ -154,7 +152,7 @@ impl Collector for Queues {
 
 type Gauge = (&'static str, &'static str, fn(&Snapshot) -> f64);
 
-const GAUGES: [Gauge; 5] = [
+const GAUGES: [Gauge; 4] = [
     ("workqueue_depth", "Current depth of workqueue", |s| {
         s.depth as f64
     }),
@@ -169,13 +167,8 @@ const GAUGES: [Gauge; 5] = [
         |s| s.longest_running.as_secs_f64(),
     ),
     (
-        "outrigger_workqueue_background_depth",
-        "Keys that wait in the low-priority queue",
-        |s| s.background as f64,
-    ),
-    (
         "outrigger_workqueue_oldest_seconds",
-        "How long the oldest of the waiting keys has waited for a worker, without those in the low-priority queue",
+        "How long the oldest of the waiting keys has waited for a worker, without those that wait for a bulk call",
         |s| s.oldest.as_secs_f64(),
     ),
 ];

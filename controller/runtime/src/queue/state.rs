@@ -34,8 +34,6 @@ pub(super) struct State<K> {
 #[derive(Debug, Default)]
 struct Entry {
     ready: Option<Ready>,
-    /// The lane of calls that it was raised out of, and its place there.
-    place: Option<(Priority, Ticket)>,
     running: Option<Running>,
     /// Added while it runs.
     again: Option<Added>,
@@ -89,7 +87,6 @@ impl Entry {
             && self.retry.is_none()
             && self.later.is_none()
             && self.failures == 0
-            && self.place.is_none()
     }
 }
 
@@ -148,9 +145,6 @@ impl<K: Key> State<K> {
             let was = ready.added.priority;
             if priority < was {
                 self.ready.remove(was, ready.ticket);
-                if was.is_call() {
-                    entry.place = Some((was, ready.ticket));
-                }
                 let added = Added {
                     priority,
                     ..ready.added
@@ -163,14 +157,13 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// At the end of its lane, or where it was before it was raised out of it.
+    /// At the end of its lane.
     fn make_ready(&mut self, key: K, added: Added) {
         let Some(entry) = self.entries.get_mut(&key) else {
             return;
         };
-        let place = entry.place.filter(|(lane, _)| *lane == added.priority);
         self.tickets += 1;
-        let ticket = place.map_or(self.tickets, |(_, ticket)| ticket);
+        let ticket = self.tickets;
         entry.ready = Some(Ready { added, ticket });
         self.ready.insert(added.priority, ticket, key);
     }
@@ -236,9 +229,6 @@ impl<K: Key> State<K> {
         let key = self.ready.take(priority)?;
         let entry = self.entries.get_mut(&key)?;
         let since = entry.ready.take().map_or(now, |ready| ready.added.since);
-        if priority.is_call() {
-            entry.place = None;
-        }
         entry.running = Some(Running {
             priority,
             since: now,
@@ -260,9 +250,6 @@ impl<K: Key> State<K> {
         self.running[running.priority as usize] -= 1;
         self.counters
             .worked(now.saturating_duration_since(running.since));
-        if !matches!(outcome, Outcome::RunAgain(_)) {
-            entry.place = None;
-        }
         // When to run again, and whether for a failure that counts.
         let retry = match outcome {
             Outcome::Done => {
@@ -322,7 +309,6 @@ impl<K: Key> State<K> {
         let age = |since: Instant| now.saturating_duration_since(since);
         let mut snapshot = Snapshot {
             depth: self.ready.len(),
-            background: self.ready.len_of(Priority::Background),
             ..Snapshot::default()
         };
         for entry in self.entries.values() {
@@ -332,7 +318,7 @@ impl<K: Key> State<K> {
                 snapshot.longest_running = snapshot.longest_running.max(age);
             }
             let added = entry.ready.as_ref().map(|r| r.added).or(entry.again);
-            if let Some(added) = added.filter(|added| added.priority != Priority::Background) {
+            if let Some(added) = added.filter(|added| added.priority != Priority::BulkCall) {
                 snapshot.oldest = snapshot.oldest.max(age(added.since));
             }
         }

@@ -32,17 +32,17 @@ fn always_open() -> Gate<bool> {
     Gate::new(watch::channel(true).1, |open| *open)
 }
 
-/// Two calls in the background, any number of others.
+/// Two bulk calls, any number of others.
 struct AtOnce;
 
 impl Calls for AtOnce {
     type Slot = ();
 
     fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
-        priority != Priority::Background || in_flight(priority) < 2
+        priority != Priority::BulkCall || in_flight(priority) < 2
     }
 
-    fn slot(&self, _: Priority) -> BoxFuture<'static, ()> {
+    fn slot(&self) -> BoxFuture<'static, ()> {
         Box::pin(ready(()))
     }
 }

@@ -39,26 +39,20 @@ impl<K: Key> Queue<K> {
             // The handler is called inside the task, so that a panic before its first await is caught.
             async move { handler(taken, slot).await }
         };
-        // The slot is for the most urgent call of those that wait at that time.
-        let (mut urgency, mut slot) = (None, OptionFuture::default());
+        let mut slot = None;
         loop {
             let open = gate.is_open() && !shutdown.is_cancelled();
             let (work, due) = self.take(open.then_some(concurrency.max(1)));
             for taken in work {
                 handlers.spawn(spawn(taken, None));
             }
-            let next = open
-                .then(|| next_call(&self.shared.state.lock(), &calls))
-                .flatten();
-            if next != urgency {
-                urgency = next;
-                slot = next.map(|priority| calls.slot(priority)).into();
-            }
+            let waits_for_call = open && next_call(&self.shared.state.lock(), &calls).is_some();
+            slot = waits_for_call.then(|| slot.take().unwrap_or_else(|| calls.slot()));
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(slot_taken) = &mut slot => {
-                    (urgency, slot) = (None, OptionFuture::default());
+                Some(slot_taken) = OptionFuture::from(slot.as_mut()) => {
+                    slot = None;
                     if let Some(taken) = self.take_call(&calls) {
                         handlers.spawn(spawn(taken, Some(slot_taken)));
                     }

@@ -95,7 +95,7 @@ impl<'a> Pods<'a> {
             pods.cluster.create_service(service).await;
         }
         for n in 0..STEADY {
-            let is_settled = |record: &str| !record.ends_with('/') && !record.contains('~');
+            let is_settled = |record: &str| !record.ends_with('/');
             let name = format!("steady-{n}");
             pods.cluster
                 .service_that(&name, "is settled", |service| {

@@ -4,7 +4,6 @@ use super::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied};
 use crate::{
     fixture::{self, any_service, capability, load_balancer},
     service::{Ingress, ServiceView, capability::Capability},
-    targets::Revision,
 };
 
 fn recorded(service: &ServiceView, record: &LastApplied) -> ServiceView {
@@ -85,26 +84,13 @@ fn a_record_is_compared_with_what_is_wanted_now() {
     assert_eq!(standing(&begun, &capability()), Some(Comparison::Unknown));
 }
 
-/// The Lease says of the others alone which targets they have.
 #[test]
-fn a_record_says_which_targets_its_load_balancer_was_left_with() {
+fn a_record_without_hash_is_that_of_a_load_balancer_that_was_begun() {
     let web = settled(&load_balancer("web"));
     let record = LastApplied::of(&web).unwrap();
-    assert!(record.relies_on_lease());
-    let stored = Revision::stored("0123");
-    for (left, text) in [(None, "~"), (Some(&stored), "~0123")] {
-        let left = record.with_targets(left).unwrap();
-        assert!(left.to_string().ends_with(text), "{left}");
-        assert!(!left.relies_on_lease());
-        assert_eq!(left.with_targets(Some(&stored)), None);
-        let held = recorded(&web, &left);
-        assert_eq!(LastApplied::of(&held).as_ref(), Some(&left));
-        assert_eq!(standing(&held, &capability()), Some(Comparison::Same));
-        assert_eq!(left.without_targets().as_ref(), Some(&record));
-    }
-    assert_eq!(record.without_targets(), None);
-    let begun = LastApplied::begun(&web, &capability());
-    assert!(begun.with_targets(None).is_none() && !begun.relies_on_lease());
+    let unsettled = record.without_hash().unwrap();
+    assert_eq!(unsettled, LastApplied::begun(&web, &capability()));
+    assert_eq!(unsettled.without_hash(), None);
 }
 
 #[test]
@@ -118,13 +104,11 @@ fn a_record_says_whether_addresses_are_those_that_were_written_with_it() {
     let without = LastApplied::of(&web).unwrap();
     let with = without.clone().with_addresses(&ours);
     assert_eq!(with.to_string(), format!("{without}@e31395f27e094240"));
-    for record in [with.clone(), with.with_targets(None).unwrap()] {
-        let web = recorded(&web, &record);
-        assert_eq!(LastApplied::of(&web).as_ref(), Some(&record));
-        assert_eq!(standing(&web, &capability()), Some(Comparison::Same));
-        assert!(record.has_addresses(&ours));
-        assert!(!record.has_addresses(&theirs) && !record.has_addresses(&[]));
-    }
+    let settled = recorded(&web, &with);
+    assert_eq!(LastApplied::of(&settled).as_ref(), Some(&with));
+    assert_eq!(standing(&settled, &capability()), Some(Comparison::Same));
+    assert!(with.has_addresses(&ours));
+    assert!(!with.has_addresses(&theirs) && !with.has_addresses(&[]));
     // A record of an earlier release.
     assert!(without.has_addresses(&theirs) && !without.has_addresses(&[]));
     let begun = LastApplied::begun(&web, &capability());

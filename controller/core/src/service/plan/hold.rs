@@ -1,6 +1,6 @@
 //! Services for which nothing is done though they want something, and their condition and events.
 
-use super::{ServiceFacts, Step, targets::unsettled_record};
+use super::{ServiceFacts, Step};
 use crate::{
     condition::Status,
     correlator::EventContent,
@@ -12,7 +12,6 @@ use crate::{
         ownership::{Ownership, is_not_managed},
         patch_plan::PatchDraft,
     },
-    targets::Revision,
 };
 
 /// Why nothing is done for a Service.
@@ -80,12 +79,12 @@ impl HoldReason {
 
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
-/// Nothing is done, and a condition says why. The record names `last_targets`, those of the load balancer
-/// where they are known: others may go out meanwhile.
+/// Nothing is done, and a condition says why. A load balancer that is not `in_sync` with the targets that go out is ensured
+/// once it is held no longer.
 pub(super) fn hold(
     service: &ServiceView,
     why: HoldReason,
-    last_targets: Option<&Revision>,
+    in_sync: bool,
     facts: &ServiceFacts<'_>,
 ) -> Step {
     let mut draft = PatchDraft::over(service, facts.time_of_day);
@@ -103,14 +102,13 @@ pub(super) fn hold(
         }
     }
     let may_come_back = facts.ownership(service) != Ownership::Cleanup;
-    let record = match LastApplied::own(service, facts.capability) {
-        _ if !may_come_back || is_not_managed(service) => None,
-        Some(record) => record.with_targets(last_targets),
-        None if service.ingress.is_empty() => None,
-        None => unsettled_record(service, facts.capability),
-    };
-    if let Some(record) = record {
-        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+    if !in_sync
+        && may_come_back
+        && !is_not_managed(service)
+        && let Some(record) = LastApplied::own(service, facts.capability)
+        && let Some(unsettled) = record.without_hash()
+    {
+        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));
     }
     Step::Hold {
         why,

@@ -140,7 +140,7 @@ impl Progress {
         match answer.disposition {
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
-                self.targets.in_sync(ensure.revision.clone());
+                self.in_sync(ensure.revision.clone());
                 self.done = None;
                 self.addresses = None;
                 record = if answer.address_elsewhere {
@@ -209,9 +209,8 @@ impl Progress {
         }
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         draft.effects(&failure.effects);
-        if !self.targets.are(service, &ensure.revision, facts) {
-            self.targets
-                .failed(now, service, &mut draft, failure, facts);
+        if self.sent.as_ref() != Some(&ensure.revision) {
+            self.targets_failed(now, service, &mut draft, failure, facts);
         }
         let mut events = failure.effects.events.clone();
         if failure.has_event() {

@@ -1,11 +1,14 @@
 //! Which targets a load balancer has, the consequence of the answer to an update, and whether the Lease
 //! may name them as the targets of all.
+//!
+//! The Lease names a revision while every load balancer whose Service has a hash has it. A term that begins with such a Lease
+//! inherits it; with any other, the targets of each load balancer are unknown until an answer of this term.
 
 use jiff::Timestamp;
 
 use super::{
-    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
-    outcome::AT_ONCE,
+    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, Standing, TARGETS_GRACE,
+    Work, outcome::AT_ONCE,
 };
 use crate::{
     api_time::after,
@@ -15,168 +18,74 @@ use crate::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
-        capability::Capability,
         condition::{TARGETS_IN_SYNC, WAITING},
-        last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordedTargets},
-        ownership::{Ownership, is_claimed, is_not_managed},
+        last_applied::{ANNOTATION_LAST_APPLIED, Comparison, LastApplied},
+        ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, beside},
     },
-    targets::{Revision, Targets},
+    targets::{Inheritance, Revision, Targets},
 };
 
-/// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
-/// pace: it is independent of the revision on the Lease.
-pub(super) fn unsettled_record(
-    service: &ServiceView,
-    capability: &Capability,
-) -> Option<LastApplied> {
-    is_claimed(service, capability).then(|| LastApplied::begun(service, capability))
-}
-
-/// Returns true if `service` is, as far as is recorded, what its load balancer was made from.
-fn is_as_recorded(service: &ServiceView, capability: &Capability) -> bool {
-    LastApplied::own(service, capability).is_none_or(|record| {
-        let hash = Hash::of(service, capability);
-        record.compare(service, capability, hash) != Comparison::Changed
-    })
-}
-
-/// Which targets the load balancer of one Service has, as far as this process knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SentTargets {
-    last: Last,
-    fail_since: Option<Timestamp>,
-    /// True if a write that settles the Service failed: it may have been carried out, so that at a start the load
-    /// balancer counts as one with the targets of the Lease.
-    is_unwritten: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Last {
-    /// The targets of [`ServiceFacts::applied`].
-    #[default]
-    Inherited,
-    /// This revision, by the Lease before the targets of others changed: this term has not sent it.
-    Kept(Revision),
-    /// This revision.
-    Revision(Revision),
-    /// Others were sent, with an unknown result.
-    Unknown,
-}
-
-impl SentTargets {
-    /// Returns true if the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
-    /// Ensure; also while the Service is paused. A load balancer that was never created is created with the
-    /// targets of that moment.
-    pub fn are_needed(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let may_have_any = self.last != Last::Inherited || !service.ingress.is_empty();
-        may_have_any
-            && facts.ownership(service) == Ownership::Provide
-            && !is_not_managed(service)
-            && !self.are(service, facts.targets, facts)
+impl Progress {
+    /// A term begins, and knows this much of load balancers.
+    pub fn begin_term(
+        &mut self,
+        inheritance: Inheritance,
+        service: &ServiceView,
+        facts: &ServiceFacts<'_>,
+    ) {
+        match inheritance {
+            // The Lease does not say what a Service had that selected otherwise.
+            Inheritance::InSync
+                if has_hash(service, facts)
+                    && Standing::of(service, facts.capability).comparison
+                        != Some(Comparison::Changed) =>
+            {
+                self.sent = Some(facts.targets.clone());
+            }
+            Inheritance::Nothing if LastApplied::of(service).is_some() => self.doubt(),
+            _ => {}
+        }
     }
 
-    /// Returns true if `service` keeps [`ServiceFacts::targets`] from being stored as [`ServiceFacts::applied`]: at a
-    /// start its load balancer would count as one that has them. A load balancer that is ensured at a start anyway, at
-    /// full pace, or has its own targets in its record, blocks nothing.
-    pub fn block_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let capability = facts.capability;
-        let relies_on_lease = match LastApplied::own(service, capability) {
-            Some(record) => record.relies_on_lease(),
-            // Background work at a start. Before it is claimed, no call is made for it.
-            None => is_claimed(service, capability),
-        };
-        let counts = relies_on_lease && !service.ingress.is_empty();
-        (counts || self.is_unwritten)
+    /// Returns true if the load balancer of `service` has other targets than [`ServiceFacts::targets`], as far as is known,
+    /// and is to get them; also while the Service is paused. A load balancer that was never made is made with the targets of
+    /// that moment.
+    pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+        let has_targets =
+            self.sent.is_some() || !service.ingress.is_empty() || has_hash(service, facts);
+        has_targets
+            && facts.ownership(service) == Ownership::Provide
+            && !is_not_managed(service)
+            && !self.has_targets(facts)
+    }
+
+    /// Returns true if `service` keeps the Lease from naming [`ServiceFacts::targets`]: its record has a hash, and its load
+    /// balancer does not have them. A hash that could not be written may be there all the same.
+    pub fn blocks_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+        let counts = has_hash(service, facts) || self.pending == Some(EnsureCause::NotWritten);
+        counts
             && matches!(
                 facts.ownership(service),
                 Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
-            && !self.are(service, facts.targets, facts)
+            && !self.has_targets(facts)
     }
 
-    /// Returns true if the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
-    /// `service` has.
-    pub(super) fn agree_with_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let current = facts.targets;
-        self.are(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
-    }
-
-    pub(super) fn are(
-        &self,
-        service: &ServiceView,
-        revision: &Revision,
-        facts: &ServiceFacts<'_>,
-    ) -> bool {
-        match &self.last {
-            Last::Inherited => {
-                let record = LastApplied::own(service, facts.capability);
-                match record.as_ref().map(LastApplied::targets) {
-                    Some(RecordedTargets::Own(own)) => own.as_ref() == Some(revision),
-                    _ => facts.applied == Some(revision),
-                }
-            }
-            Last::Kept(last) | Last::Revision(last) => last == revision,
-            Last::Unknown => false,
-        }
-    }
-
-    /// [`Progress::targets_change`].
-    pub(super) fn keep_inherited(&mut self, service: &ServiceView, facts: &ServiceFacts<'_>) {
-        let current = facts.targets;
-        if self.last == Last::Inherited
-            && !service.ingress.is_empty()
-            && facts.applied == Some(current)
-            && self.are(service, current, facts)
-            && is_as_recorded(service, facts.capability)
-        {
-            self.last = Last::Kept(current.clone());
-        }
-    }
-
-    /// The targets that the load balancer was sent last, where that is known. The Lease does not say what a Service had
-    /// that selected otherwise.
-    pub(super) fn last<'a>(
-        &'a self,
-        service: &ServiceView,
-        facts: &ServiceFacts<'a>,
-    ) -> Option<&'a Revision> {
-        match &self.last {
-            Last::Inherited => facts
-                .applied
-                .filter(|_| is_as_recorded(service, facts.capability)),
-            Last::Kept(last) | Last::Revision(last) => Some(last),
-            Last::Unknown => None,
-        }
+    pub(super) fn has_targets(&self, facts: &ServiceFacts<'_>) -> bool {
+        self.sent.as_ref() == Some(facts.targets)
     }
 
     pub(super) fn in_sync(&mut self, revision: Revision) {
-        self.last = Last::Revision(revision);
-        self.fail_since = None;
-        self.is_unwritten = false;
+        self.sent = Some(revision);
+        self.targets_fail_since = None;
     }
 
-    /// Returns true if this term has called the provider for the load balancer.
-    pub(super) const fn were_sent(&self) -> bool {
-        matches!(self.last, Last::Revision(_) | Last::Unknown)
-    }
-
-    pub(super) const fn not_written(&mut self) {
-        self.is_unwritten = true;
-    }
-
-    /// The call may have worked. A load balancer that was never ready has no targets to doubt.
-    pub(super) fn mark_unknown(&mut self, service: &ServiceView) {
-        if self.last != Last::Inherited || !service.ingress.is_empty() {
-            self.last = Last::Unknown;
-        }
-    }
-
-    /// The load balancer did not take its targets, for a reason of its own. After a while a condition says so,
-    /// and the record has the targets of its own: one load balancer that fails its updates must not keep the
+    /// The load balancer did not take its targets, for a reason of its own; the call may have worked. After a while a
+    /// condition says so, and the record loses its hash: one load balancer that fails its updates must not keep the
     /// others from being settled at a start. A failure that concerns all Services alike would write each of them.
-    pub(super) fn failed(
+    pub(super) fn targets_failed(
         &mut self,
         now: Timestamp,
         service: &ServiceView,
@@ -184,25 +93,26 @@ impl SentTargets {
         failure: &Failure,
         facts: &ServiceFacts<'_>,
     ) {
-        self.mark_unknown(service);
+        self.sent = None;
         let is_its_own =
             failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
         if !is_its_own {
             return;
         }
-        let since = *self.fail_since.get_or_insert(now);
+        let since = *self.targets_fail_since.get_or_insert(now);
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
-            let record = match LastApplied::own(service, facts.capability) {
-                Some(record) => record.with_targets(None),
-                None => unsettled_record(service, facts.capability),
-            };
-            if let Some(record) = record {
-                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+            let record = LastApplied::own(service, facts.capability);
+            if let Some(unsettled) = record.and_then(|record| record.without_hash()) {
+                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));
             }
         }
     }
+}
+
+fn has_hash(service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+    LastApplied::own(service, facts.capability).is_some_and(|record| record.has_hash())
 }
 
 impl Progress {
@@ -228,8 +138,7 @@ impl Progress {
             Err(failure) => {
                 draft.effects(&failure.effects);
                 let mut outcome = self.update_failed(targets, failure);
-                self.targets
-                    .failed(now, service, &mut draft, failure, facts);
+                self.targets_failed(now, service, &mut draft, failure, facts);
                 outcome.patch = draft.finish();
                 return outcome;
             }
@@ -241,7 +150,7 @@ impl Progress {
         let mut requeue = self.waits.is_some().then_some(AT_ONCE);
         match answer.disposition {
             Disposition::Ready => {
-                self.targets.in_sync(targets.revision().clone());
+                self.in_sync(targets.revision().clone());
                 events.push(if targets.is_empty() {
                     EventContent::no_nodes()
                 } else {
@@ -251,23 +160,19 @@ impl Progress {
                 if service.condition(TARGETS_IN_SYNC).is_some() {
                     draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
-                let record = LastApplied::of(service);
-                let without_targets = record.as_ref().and_then(LastApplied::without_targets);
-                let mut changed = without_targets.clone();
                 if let Some(named) = &answer.ingress {
                     // Another client may have written the present ones.
                     let held = self.addresses.as_ref().unwrap_or(&service.ingress);
                     let ingress = beside(held, named);
                     draft.ingress(&ingress);
-                    let record = without_targets.or(record).filter(LastApplied::has_hash);
-                    changed = record.map(|r| r.with_addresses(&ingress)).or(changed);
-                }
-                if let Some(record) = changed {
-                    draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+                    let record = LastApplied::of(service).filter(LastApplied::has_hash);
+                    if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {
+                        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+                    }
                 }
             }
             Disposition::InProgress => {
-                self.targets.mark_unknown(service);
+                self.sent = None;
                 let revision = targets.revision().clone();
                 if let Some(waits) = &mut self.waits
                     && let Work::Ensure(_, sent) = &mut waits.on
@@ -284,7 +189,7 @@ impl Progress {
             Disposition::Absent | Disposition::NotManaged
                 if LastApplied::own(service, facts.capability).is_none() =>
             {
-                self.targets.in_sync(targets.revision().clone());
+                self.in_sync(targets.revision().clone());
             }
             // Not S-55's success without a word: an Ensure says whether the load balancer is managed. No other
             // disposition passes the check of this call's answers.

@@ -3,8 +3,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    BalancerCall, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Mode,
-    Progress, ServiceFacts, Step,
+    BalancerCall, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Progress,
+    ServiceFacts, Step,
 };
 use crate::{
     correlator::EventType,
@@ -22,7 +22,7 @@ use crate::{
         patch_plan::{StatusPatch, is_same},
     },
     string_map::StringMap,
-    targets::{ANNOTATION_NODE_SELECTOR, Revision, Targets},
+    targets::{ANNOTATION_NODE_SELECTOR, Inheritance, Targets},
 };
 
 mod classes;
@@ -71,8 +71,17 @@ fn failure(class: ErrorClass) -> Failure {
     }
 }
 
-fn mode(stage: &Stage) -> Mode {
-    stage.next().mode()
+/// The next step is an Ensure that is no change of the Service.
+fn is_background(stage: &Stage) -> bool {
+    matches!(stage.next(), Step::Ensure(ensure) if ensure.manner == Manner::Background)
+}
+
+fn holds_up(stage: &Stage) -> bool {
+    stage.progress.blocks_lease(&stage.service, &stage.facts())
+}
+
+fn needs_targets(stage: &Stage) -> bool {
+    stage.progress.needs_targets(&stage.service, &stage.facts())
 }
 
 /// One Service with its controller: what is written is there at once.
@@ -83,7 +92,6 @@ struct Stage {
     progress: Progress,
     capability: Capability,
     targets: Targets,
-    applied: Option<Revision>,
 }
 
 impl Stage {
@@ -94,7 +102,6 @@ impl Stage {
             progress: Progress::default(),
             capability: capability(),
             targets: nodes("n1 n2"),
-            applied: None,
         }
     }
 
@@ -113,7 +120,6 @@ impl Stage {
         ServiceFacts {
             capability: &self.capability,
             targets: self.targets.revision(),
-            applied: self.applied.as_ref(),
             time_of_day: self.now,
         }
     }
@@ -222,7 +228,6 @@ impl Stage {
         let facts = ServiceFacts {
             capability: &self.capability,
             targets: self.targets.revision(),
-            applied: self.applied.as_ref(),
             time_of_day: self.now,
         };
         let progress = &mut self.progress;
@@ -231,10 +236,15 @@ impl Stage {
         outcome
     }
 
-    /// Another process: what is on the Service, and the revision that all load balancers have.
+    /// Another process: by the Lease all load balancers have the present targets.
     fn restart(&mut self) {
-        self.progress = Progress::default();
-        self.applied = Some(self.targets.revision().clone());
+        self.begin_term(Inheritance::InSync);
+    }
+
+    fn begin_term(&mut self, inheritance: Inheritance) {
+        let mut progress = Progress::default();
+        progress.begin_term(inheritance, &self.service, &self.facts());
+        self.progress = progress;
     }
 
     fn conditions(&self) -> String {

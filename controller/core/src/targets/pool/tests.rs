@@ -210,19 +210,6 @@ fn a_selection_names_the_set_that_it_is_of() {
     assert_eq!(pool.targets_of(&service(&[])).whole(), None);
 }
 
-/// The Lease names a pool.
-#[test]
-fn the_lease_speaks_for_each_service() {
-    let x = selecting("pool=x");
-    let pool = pool(&six(), &[&x]);
-    let targets = pool.targets_of(&x);
-    let own = targets.revision();
-    assert_eq!(pool.applied(None, own), None);
-    assert_eq!(pool.applied(Some(pool.revision()), own), Some(own));
-    let other = Targets::among([]).revision().clone();
-    assert_eq!(pool.applied(Some(&other), own), Some(&other));
-}
-
 /// Whoever may create Services decides how many selectors there are. The list of targets of each, 8 bytes a Node, is not kept.
 #[test]
 fn selectors_cost_no_hash_of_a_node_and_keep_nothing() {

@@ -6,12 +6,12 @@ use super::*;
 use crate::service::TARGETS_ANNOTATION;
 use outrigger_kubernetes::fixture::lease::Mood;
 
-/// Returns the annotation with the targets on the Lease, if there is one.
+/// The revision that the Lease names, if it names one.
 pub(super) fn annotation(rig: &Rig) -> Option<String> {
     let lease = rig.lease.lease();
-    let annotation = &lease["metadata"]["annotations"][TARGETS_ANNOTATION];
-    let text = annotation.as_str().filter(|text| !text.is_empty());
-    text.map(str::to_owned)
+    let annotation = lease["metadata"]["annotations"][TARGETS_ANNOTATION].as_str()?;
+    let (revision, _) = annotation.split_once('@')?;
+    (!revision.is_empty()).then(|| revision.to_owned())
 }
 
 /// It is removed before the first call with others: the result of that call may stay unknown.
@@ -295,7 +295,7 @@ async fn a_policy_that_keeps_former_targets_on_the_lease_holds_others() {
     let rig = with_services(1, Setup::default()).await;
     rig.until("the first set", |rig| annotation(rig).is_some())
         .await;
-    let first: &str = annotation(&rig).unwrap().leak();
+    let first: &str = format!("{}@0", annotation(&rig).unwrap()).leak();
     rig.lease.policy(Some((TARGETS_ANNOTATION, Some(first))));
     rig.leave("n1");
     secs(30).await;

@@ -2,7 +2,7 @@
 
 use outrigger_provider_mock::ServedLoadBalancers;
 
-use super::{background::adopted, *};
+use super::*;
 
 const UPDATE: Method = Method::UpdateLoadBalancerNodes;
 
@@ -148,39 +148,4 @@ async fn a_comparison_delays_no_change() {
         81,
         "its change waits"
     );
-}
-
-/// Services of upstream's controller: two at a time are at work in the cloud, not two questions.
-#[tokio::test(start_paused = true)]
-async fn a_turn_in_the_background_lasts_as_long_as_the_work_in_the_cloud() {
-    let setup = Setup {
-        cloud: cloud(|config| {
-            config.load_balancers.provisioning = Duration::from_mins(1);
-        }),
-        ..Setup::default()
-    };
-    for n in 0..20 {
-        setup.cluster.create_service(adopted(&format!("web-{n}")));
-    }
-    let rig = Rig::with(setup).await;
-    let at_work = |rig: &Rig| {
-        let states = (0..20).map(|n| rig.condition(&format!("shop/web-{n}"), "Provisioned"));
-        states
-            .flatten()
-            .filter(|(status, _)| status == "False")
-            .count()
-    };
-    for _ in 0..60 {
-        secs(1).await;
-        assert!(at_work(&rig) <= 2, "{} at work", at_work(&rig));
-    }
-    // Beside them a change does not wait.
-    rig.cluster.create_service(service("new"));
-    secs(1).await;
-    assert_eq!(
-        rig.condition("shop/new", "Provisioned").unwrap().1,
-        "Provisioning"
-    );
-    secs(800).await;
-    assert!((0..20).all(|n| is_ready(&rig, &format!("shop/web-{n}"))));
 }

@@ -36,46 +36,18 @@ async fn one_limit_for_all_serves_the_most_urgent_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn background_changes_go_out_only_while_no_other_change_waits() {
-    let admission = admission();
-    admission.allow(CallClass::LoadBalancers, 1);
-    let order = Mutex::new(Vec::new());
-    let call = async |urgency, name| {
-        let permit = admission.enter(urgency).await;
-        order.lock().push(name);
-        sleep_until(Instant::now() + secs(10)).await;
-        drop(permit);
-    };
-    let edits = async {
-        sleep_until(Instant::now() + secs(1)).await;
-        tokio::join!(
-            call(Urgency::LoadBalancers, "edit"),
-            call(Urgency::LoadBalancers, "edit"),
-        );
-    };
-    tokio::join!(
-        call(Urgency::LoadBalancersInBackground, "first"),
-        call(Urgency::LoadBalancersInBackground, "background"),
-        edits,
-        call(Urgency::LoadBalancersInBackground, "background"),
-    );
-    let expected = ["first", "edit", "edit", "background", "background"];
-    assert_eq!(*order.lock(), expected);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_more_urgent_call_that_gives_up_lets_the_next_one_go() {
     let admission = admission();
-    admission.allow(CallClass::LoadBalancers, 1);
-    let in_flight = admission.enter(Urgency::LoadBalancers).await;
-    let mut edit = Box::pin(admission.enter(Urgency::LoadBalancers));
-    let mut background = Box::pin(admission.enter(Urgency::LoadBalancersInBackground));
-    assert!(timeout(secs(1), &mut background).await.is_err());
-    assert!(timeout(secs(1), &mut edit).await.is_err());
+    admission.allow(CallClass::Instances, 1);
+    let in_flight = admission.enter(Urgency::Lifecycle).await;
+    let mut urgent = Box::pin(admission.enter(Urgency::Lifecycle));
+    let mut refresh = Box::pin(admission.enter(Urgency::Refresh));
+    assert!(timeout(secs(1), &mut refresh).await.is_err());
+    assert!(timeout(secs(1), &mut urgent).await.is_err());
     drop(in_flight);
-    assert!(timeout(secs(1), &mut background).await.is_err());
-    drop(edit);
-    timeout(secs(0), background).await.unwrap();
+    assert!(timeout(secs(1), &mut refresh).await.is_err());
+    drop(urgent);
+    timeout(secs(0), refresh).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

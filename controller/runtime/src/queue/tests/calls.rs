@@ -14,7 +14,7 @@ impl Calls for Slots {
         true
     }
 
-    fn slot(&self, _: Priority) -> BoxFuture<'static, OwnedSemaphorePermit> {
+    fn slot(&self) -> BoxFuture<'static, OwnedSemaphorePermit> {
         let slots = Arc::clone(&self.0);
         Box::pin(async { slots.acquire_owned().await.unwrap() })
     }
@@ -60,20 +60,12 @@ fn names(runs: &Runs) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn the_next_slot_is_for_the_most_urgent_call_that_waits_at_that_time() {
     let (queue, runs, _tasks) = start(1);
-    queue.add_all(["background"], Priority::Background);
     queue.add_all(["bulk 1", "bulk 2"], Priority::Bulk);
     queue.add_all(["update 1", "update 2"], Priority::Update);
     sleep(100 * MS).await;
     queue.add("fresh", Priority::Fresh);
     sleep(20 * SECOND).await;
-    let expected = [
-        "update 1",
-        "fresh",
-        "update 2",
-        "bulk 1",
-        "bulk 2",
-        "background",
-    ];
+    let expected = ["update 1", "fresh", "update 2", "bulk 1", "bulk 2"];
     assert_eq!(names(&runs), expected);
 }
 
@@ -87,29 +79,17 @@ async fn a_key_that_needs_no_call_waits_for_none() {
     assert_eq!(runs.lock().last(), Some(&(100, "no call")));
 }
 
-/// A Service that is edited again and again would else never get its call.
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_added_while_it_waits_keeps_its_place() {
-    let (queue, runs, _tasks) = start(1);
-    queue.add_all(["a", "edited", "b", "c"], Priority::Fresh);
-    sleep(100 * MS).await;
-    queue.add("edited", Priority::Fresh);
-    sleep(10 * SECOND).await;
-    assert_eq!(names(&runs), ["a", "edited", "b", "c"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn less_urgent_calls_do_not_starve_though_fresh_ones_never_end() {
     let (queue, runs, _tasks) = start(1);
     queue.add("bulk", Priority::Bulk);
     queue.add("update", Priority::Update);
-    queue.add("background", Priority::Background);
     for _ in 0..600 {
         queue.add_all(["a", "b"], Priority::Fresh);
         sleep(SECOND).await;
     }
     let runs = names(&runs);
-    for (key, most) in [("update", 8), ("bulk", 64), ("background", 512)] {
+    for (key, most) in [("update", 8), ("bulk", 64)] {
         let at = runs.iter().position(|run| *run == key);
         assert!(at.is_some_and(|at| at < most), "{key}: {at:?}");
     }

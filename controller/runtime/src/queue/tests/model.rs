@@ -7,12 +7,7 @@ use super::*;
 use crate::queue::state::State;
 
 const LOOKS: [Priority; 2] = [Priority::Fresh, Priority::Bulk];
-const CALLS: [Priority; 4] = [
-    Priority::FreshCall,
-    Priority::Update,
-    Priority::BulkCall,
-    Priority::Background,
-];
+const CALLS: [Priority; 3] = [Priority::FreshCall, Priority::Update, Priority::BulkCall];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -57,10 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Model {
     now: u64,
-    /// Key, priority, and the turn in which it came or had its place before.
+    /// Key, priority, and the turn in which it came.
     ready: Vec<(u8, Priority, u32)>,
-    /// The keys that were raised out of a lane of calls, and their places.
-    places: Vec<(u8, Priority, u32)>,
     /// Key, priority, whether its back-off was still pending.
     running: Vec<(u8, Priority, bool)>,
     again: Vec<(u8, Priority)>,
@@ -87,20 +80,14 @@ impl Model {
             if priority >= self.ready[at].1 {
                 return;
             }
-            let was = self.ready.remove(at);
-            if CALLS.contains(&was.1) {
-                self.places.retain(|p| p.0 != key);
-                self.places.push(was);
-            }
+            self.ready.remove(at);
         }
         self.make_ready(key, priority);
     }
 
     fn make_ready(&mut self, key: u8, priority: Priority) {
         self.turn += 1;
-        let place = self.places.iter().find(|p| (p.0, p.1) == (key, priority));
-        let turn = place.map_or(self.turn, |place| place.2);
-        self.ready.push((key, priority, turn));
+        self.ready.push((key, priority, self.turn));
     }
 
     fn add_after(&mut self, key: u8, priority: Priority, ms: u64) {
@@ -147,9 +134,6 @@ impl Model {
         self.ready.sort_by_key(|r| r.2);
         let key = self.ready.iter().find(|r| r.1 == priority)?.0;
         self.ready.retain(|r| r.0 != key);
-        if calls {
-            self.places.retain(|p| p.0 != key);
-        }
         let early = self.retries.iter().any(|r| r.0 == key && r.4);
         self.running.push((key, priority, early));
         Some((key, priority))
@@ -158,9 +142,6 @@ impl Model {
     fn finish(&mut self, nth: usize, outcome: Outcome) -> u8 {
         let (key, priority, early) = self.running.remove(nth);
         self.turn += 1;
-        if !matches!(outcome, Outcome::RunAgain(_)) {
-            self.places.retain(|p| p.0 != key);
-        }
         let failures = self.failures.entry(key).or_default();
         let retry = match outcome {
             Outcome::Done => {
@@ -289,9 +270,9 @@ proptest! {
             }
             sleep(60 * SECOND).await;
             let world = world.lock();
-            let [normal, background] = world.most;
+            let [normal, bulk_calls] = world.most;
             assert!(normal <= workers, "{normal} handlers at once");
-            assert!(background <= 2, "{background} in the background");
+            assert!(bulk_calls <= 2, "{bulk_calls} bulk calls");
             for (key, added) in &world.added_at {
                 assert!(world.done[key] >= *added, "key {key} was lost");
             }
@@ -321,7 +302,7 @@ async fn work(
         let mut world = world.lock();
         let other = world.running.insert(key, priority);
         assert!(other.is_none(), "key {key} is worked on twice");
-        let lanes: [&[Priority]; 2] = [&LOOKS, &[Priority::Background]];
+        let lanes: [&[Priority]; 2] = [&LOOKS, &[Priority::BulkCall]];
         for (at, lane) in lanes.into_iter().enumerate() {
             let running = world.running.values().filter(|p| lane.contains(p)).count();
             world.most[at] = world.most[at].max(running);

@@ -100,13 +100,13 @@ async fn a_retry_keeps_its_priority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_background_keys_run_beside_the_others_and_delay_none() {
+async fn calls_run_beside_the_looks_and_delay_none() {
     let rig = Rig::one_worker(|key, _| match key {
         "fresh" | "bulk" => (10 * MS, Outcome::Done),
         _ => (SECOND, Outcome::Done),
     });
     for key in ["slow 1", "slow 2", "slow 3"] {
-        rig.queue.add(key, Priority::Background);
+        rig.queue.add(key, Priority::BulkCall);
     }
     rig.at(MS).await;
     rig.queue.add("bulk", Priority::Bulk);
@@ -126,10 +126,10 @@ async fn two_background_keys_run_beside_the_others_and_delay_none() {
 
 /// A key that waits in the lane is not in flight.
 #[tokio::test(start_paused = true)]
-async fn a_change_finds_a_key_that_waits_in_the_background_lane() {
+async fn a_change_finds_a_key_that_waits_for_its_call() {
     let rig = Rig::one_worker(|_, _| (SECOND, Outcome::Done));
     for key in ["slow 1", "slow 2", "changed", "slow 3"] {
-        rig.queue.add(key, Priority::Background);
+        rig.queue.add(key, Priority::BulkCall);
     }
     rig.at(100 * MS).await;
     rig.add("changed");
@@ -151,16 +151,16 @@ fn times_of(rig: &Rig, key: &str) -> Vec<u128> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_can_leave_its_key_to_the_background_lane() {
+async fn a_handler_can_leave_its_key_to_a_lane_of_calls() {
     let rig = Rig::one_worker(|key, nth| match (key, nth) {
         ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
-        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::Background)),
+        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::BulkCall)),
         // A retry stays in the lane.
         (_, 1) => (10 * MS, Outcome::Retry),
         _ => (10 * MS, Outcome::Done),
     });
-    rig.queue.add("busy 1", Priority::Background);
-    rig.queue.add("busy 2", Priority::Background);
+    rig.queue.add("busy 1", Priority::BulkCall);
+    rig.queue.add("busy 2", Priority::BulkCall);
     rig.add("a");
     rig.at(10 * SECOND).await;
     assert_eq!(times_of(&rig, "a"), [0, 1000, 1015]);
@@ -170,11 +170,11 @@ async fn a_handler_can_leave_its_key_to_the_background_lane() {
 async fn a_key_that_is_added_while_its_handler_leaves_it_to_the_lane_runs_at_once() {
     let rig = Rig::one_worker(|key, nth| match (key, nth) {
         ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
-        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::Background)),
+        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::BulkCall)),
         _ => (Duration::ZERO, Outcome::Done),
     });
-    rig.queue.add("busy 1", Priority::Background);
-    rig.queue.add("busy 2", Priority::Background);
+    rig.queue.add("busy 1", Priority::BulkCall);
+    rig.queue.add("busy 2", Priority::BulkCall);
     rig.add("a");
     rig.at(5 * MS).await;
     rig.add("a");

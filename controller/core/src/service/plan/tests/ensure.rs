@@ -99,7 +99,6 @@ fn conditions_have_the_time_of_day() {
     let facts = ServiceFacts {
         capability: &stage.capability,
         targets: stage.targets.revision(),
-        applied: None,
         time_of_day: at(1_500),
     };
     let progress = &mut stage.progress;
@@ -207,7 +206,7 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
     restarted.restart();
     restarted.progress.doubt();
     for mut stage in [compared, restarted] {
-        assert_eq!(mode(&stage), Mode::Background);
+        assert!(is_background(&stage));
         let mut again = stage.clone();
         let mut edited = stage.clone();
         stage.ensure(Ok(&answer(

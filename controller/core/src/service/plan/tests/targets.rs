@@ -135,7 +135,6 @@ fn new_targets_do_not_wait_for_the_providers_own_work() {
     let mut stage = at_work();
     stage.targets = nodes("n1");
     assert_eq!(stage.next(), Step::Update);
-    assert_eq!(mode(&stage), Mode::Update);
     let outcome = stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,
@@ -290,12 +289,7 @@ fn a_failure_that_concerns_all_services_writes_none() {
             let outcome = stage.update(Err(&failure(class)));
             assert_eq!(outcome.patch, None, "{class:?}");
         }
-        let facts = stage.facts();
-        let holds_up = stage
-            .progress
-            .targets
-            .block_lease_revision(&stage.service, &facts);
-        assert!(holds_up, "a start gives them once more: {class:?}");
+        assert!(holds_up(&stage), "a start gives them once more: {class:?}");
         // The time of its own failures counts from the first of them.
         stage.update(Err(&failure(ErrorClass::Quota)));
         stage.now = at(629);
@@ -310,38 +304,47 @@ fn a_failure_that_concerns_all_services_writes_none() {
 
 /// The revision that all load balancers have is kept once for all, over a restart.
 #[test]
-fn a_restart_updates_only_if_nodes_changed_meanwhile() {
+fn a_restart_updates_only_if_the_lease_does_not_name_the_present_targets() {
+    for (inheritance, expected) in [
+        (Inheritance::InSync, Step::Idle),
+        (Inheritance::TargetsUnknown, Step::Update),
+    ] {
+        let mut stage = Stage::settled();
+        stage.begin_term(inheritance);
+        assert_eq!(stage.next(), expected);
+    }
     let mut stage = Stage::settled();
-    stage.restart();
-    stage.targets = nodes("n1 n3");
-    assert_eq!(stage.next(), Step::Update);
-    stage.applied = None;
-    assert_eq!(stage.next(), Step::Update);
+    stage.begin_term(Inheritance::Nothing);
+    assert_eq!(stage.question().cause, EnsureCause::Reconfigured);
+    // Nothing was ever done for it.
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.begin_term(Inheritance::Nothing);
+    assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
 /// The Lease may have been written since for the others alone.
 #[test]
 fn a_service_that_the_store_lacked_is_given_its_targets() {
     let mut stage = Stage::settled();
-    stage.restart();
-    stage.progress.appeared(&stage.service);
+    stage.progress = Progress::default();
     assert_eq!(stage.next(), Step::Update);
 }
 
-/// Once all load balancers have them, one record for all is enough.
+/// Its address is not the provider's to say, or another client has taken it away.
 #[test]
-fn a_record_names_targets_only_as_long_as_the_lease_names_others() {
-    let mut stage = Stage::settled();
+fn a_settled_load_balancer_without_address_gets_its_targets_after_a_restart() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let raw = RawAnswer {
+        disposition: Some(Disposition::Ready),
+        address_elsewhere: true,
+        ..RawAnswer::default()
+    };
+    let ready = raw.check(LoadBalancerCall::Ensure, &ForbiddenAddresses::default());
+    stage.ensure(Ok(&ready.unwrap()));
     stage.restart();
-    let settled = stage.service.clone();
-    let record = settled.annotations.get(ANNOTATION_LAST_APPLIED).unwrap();
-    let own = format!("{record}~{}", stage.targets.revision().as_str());
-    stage.annotate(ANNOTATION_LAST_APPLIED, &own);
-    stage.applied = Some(nodes("n9").revision().clone());
     assert_eq!(stage.next(), Step::Idle);
-    stage.restart();
-    assert_eq!(stage.step(), Step::Idle);
-    assert_eq!(stage.service.annotations, settled.annotations);
+    stage.targets = nodes("n3");
+    assert_eq!(stage.next(), Step::Update);
 }
 
 #[test]
@@ -384,76 +387,24 @@ fn adopted() -> Stage {
     stage
 }
 
-fn holds_up(stage: &Stage) -> bool {
-    let facts = stage.facts();
-    stage
-        .progress
-        .targets
-        .block_lease_revision(&stage.service, &facts)
-}
-
-fn needs_targets(stage: &Stage) -> bool {
-    let facts = stage.facts();
-    stage.progress.targets.are_needed(&stage.service, &facts)
-}
-
-/// Its Ensure may come hours after a start, which takes the Lease's word until then.
+/// It has no hash, by which a start would take the word of the Lease.
 #[test]
-fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets() {
+fn one_that_is_taken_over_gets_the_nodes_before_it_is_ensured() {
     let mut stage = adopted();
-    assert!(!needs_targets(&stage) && !holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Background);
-    stage.targets = nodes("n1 n3");
-    assert!(needs_targets(&stage) && holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Update);
-    stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
-    assert!(!needs_targets(&stage) && !holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Background);
-    // It gets no call, now or at a start.
-    stage.service.finalizers = [].into();
-    stage.targets = nodes("n4");
-    assert!(!holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Background);
-}
-
-/// The nodes may have changed between the two controllers.
-#[test]
-fn one_that_is_taken_over_gets_the_nodes_before_its_turn_in_the_background() {
-    let mut stage = adopted();
-    stage.applied = None;
-    assert!(needs_targets(&stage) && holds_up(&stage));
-    assert_eq!(mode(&stage), Mode::Update);
+    assert!(needs_targets(&stage) && !holds_up(&stage));
+    assert!(is_background(&stage));
     // A load balancer that the provider does not find is created in its turn, not all of them together.
-    let absent = answer(LoadBalancerCall::Update, Disposition::Absent, "");
-    assert_eq!(stage.update(Ok(&absent)), Consequence::default());
-    assert_eq!(mode(&stage), Mode::Background);
-}
-
-/// The same holds as for a Service with a record.
-#[test]
-fn one_without_record_that_takes_no_targets_or_is_paused_is_alone_after_a_restart() {
-    let mut failing = adopted();
-    failing.targets = nodes("n1 n3");
-    failing.update(Err(&failure(ErrorClass::Quota)));
-    assert!(holds_up(&failing));
-    failing.now = at(31);
-    failing.ensure(Err(&failure(ErrorClass::Quota)));
-    let mut paused = adopted();
-    paused.pause(true);
-    paused.targets = nodes("n1 n3");
-    assert!(holds_up(&paused));
-    assert!(matches!(paused.step(), Step::Hold { .. }));
-    for mut stage in [failing, paused] {
-        assert!(!holds_up(&stage));
-        stage.restart();
-        stage.pause(false);
-        let question = stage.question();
-        assert_eq!(question.manner, Manner::Announced);
+    for disposition in [Disposition::Absent, Disposition::Ready] {
+        let mut stage = stage.clone();
+        let none = answer(LoadBalancerCall::Update, disposition, "");
+        assert_eq!(stage.update(Ok(&none)).requeue, None);
+        assert!(!needs_targets(&stage) && is_background(&stage));
     }
+    stage.pause(true);
+    let Step::Hold { patch, .. } = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    assert!(!patch.unwrap().is_of_record());
 }
 
 /// The call for the change may have given it others, and its answer was lost with the process. The Ensure that
@@ -502,47 +453,4 @@ fn targets_that_come_back_are_given_again() {
     )));
     stage.targets = nodes("n1 n2");
     assert_eq!(stage.next(), Step::Update);
-}
-
-/// The targets of others change, and with them what the Lease says.
-#[test]
-fn a_load_balancer_whose_targets_stay_needs_no_call() {
-    let mut stage = Stage::settled();
-    stage.restart();
-    let facts = stage.facts();
-    let mut kept = stage.clone();
-    kept.progress.targets_change(&stage.service, &facts);
-    // The Lease is cleared before the first call for another Service, and names another pool then.
-    for applied in [None, Some(nodes("other").revision().clone())] {
-        kept.applied = applied.clone();
-        assert_eq!(kept.next(), Step::Idle);
-        let facts = kept.facts();
-        let targets = &kept.progress.targets;
-        assert!(!targets.block_lease_revision(&kept.service, &facts));
-        let mut other = stage.clone();
-        other.applied = applied;
-        assert_eq!(other.next(), Step::Update, "nothing was remembered");
-    }
-    // Its own change.
-    kept.targets = nodes("n1 n3");
-    assert_eq!(kept.next(), Step::Update);
-
-    // By the Lease it does not have them: nothing to remember.
-    let mut behind = Stage::settled();
-    behind.restart();
-    behind.applied = None;
-    let mut after = behind.clone();
-    after
-        .progress
-        .targets_change(&behind.service, &behind.facts());
-    assert_eq!(after.progress, Progress::default());
-    // It is to be ensured: the Lease does not say what it had when it selected otherwise.
-    let mut edited = Stage::settled();
-    edited.restart();
-    edited.annotate(ANNOTATION_NODE_SELECTOR, "pool=x");
-    let mut after = edited.clone();
-    after
-        .progress
-        .targets_change(&edited.service, &edited.facts());
-    assert_eq!(after.progress, Progress::default());
 }

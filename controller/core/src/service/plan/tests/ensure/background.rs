@@ -138,10 +138,6 @@ fn a_reconfigured_provider_is_background_work_without_a_write_before() {
     assert!(!is_background(&stage));
 }
 
-fn is_background(stage: &Stage) -> bool {
-    mode(stage) == Mode::Background
-}
-
 /// Nothing but the provider's version has changed.
 #[test]
 fn other_annotations_that_are_read_are_background_work() {
