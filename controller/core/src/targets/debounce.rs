@@ -14,7 +14,8 @@ pub struct Pace {
     pub idle: Duration,
     /// No change waits longer than this, however many follow it.
     pub ceiling: Duration,
-    /// No removed node waits longer than this; nodes that were added meanwhile go with it.
+    /// A removed node goes out at once. The next ones go out this long after it, and while more follow, after twice as long
+    /// each time, up to `idle`; earlier when for half of this long there was none.
     pub removal: Duration,
 }
 
@@ -33,51 +34,75 @@ impl Default for Pace {
 #[derive(Clone, Debug)]
 pub struct Debounce {
     pace: Pace,
-    due: Option<Due>,
+    waiting: Option<Waiting>,
+    /// When changes went out last, and the longest wait of a removed node after it.
+    last: Option<(Timestamp, Duration)>,
 }
 
 /// Changes that wait.
 #[derive(Clone, Copy, Debug)]
-struct Due {
-    /// Moves with every change.
-    at: Timestamp,
-    /// Never moves, unless to earlier.
-    latest: Timestamp,
+struct Waiting {
+    first: Timestamp,
+    last: Timestamp,
+    /// The last removed node.
+    removal: Option<Timestamp>,
 }
 
 impl Debounce {
     /// Nothing waits.
     pub const fn new(pace: Pace) -> Self {
-        Self { pace, due: None }
+        Self {
+            pace,
+            waiting: None,
+            last: None,
+        }
     }
 
     /// There was a change.
     pub fn changed(&mut self, now: Timestamp, change: TargetChange) {
-        let mut latest = after(now, self.pace.ceiling);
-        match change {
-            TargetChange::None => return,
-            TargetChange::Added => {}
-            TargetChange::Removed => latest = latest.min(after(now, self.pace.removal)),
+        if change == TargetChange::None {
+            return;
         }
-        if let Some(due) = self.due {
-            latest = latest.min(due.latest);
-        }
-        self.due = Some(Due {
-            at: after(now, self.pace.idle),
-            latest,
+        let waiting = self.waiting.get_or_insert(Waiting {
+            first: now,
+            last: now,
+            removal: None,
         });
+        waiting.last = now;
+        if change == TargetChange::Removed {
+            waiting.removal = Some(now);
+        }
     }
 
     /// When to ask [`Self::expire`], unless there is a change before.
     pub fn due(&self) -> Option<Timestamp> {
-        self.due.map(|due| due.at.min(due.latest))
+        let Pace {
+            idle,
+            ceiling,
+            removal,
+        } = self.pace;
+        let waiting = self.waiting?;
+        let gathered = after(waiting.last, idle).min(after(waiting.first, ceiling));
+        let removed = waiting.removal.map(|removed| match self.last {
+            Some((last, longest)) if removed < after(last, idle) => after(removed, removal / 2)
+                .max(after(last, removal))
+                .min(after(last, longest)),
+            _ => removed,
+        });
+        Some(removed.map_or(gathered, |removed| removed.min(gathered)))
     }
 
     /// Returns true if it is time: the targets as they are now go out, and nothing waits any more.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let is_time = self.due().is_some_and(|due| due <= now);
         if is_time {
-            self.due = None;
+            self.waiting = None;
+            let Pace { idle, removal, .. } = self.pace;
+            let longest = match self.last {
+                Some((last, longest)) if now < after(last, idle) => (longest * 2).min(idle),
+                _ => removal,
+            };
+            self.last = Some((now, longest.max(removal)));
         }
         is_time
     }
@@ -116,10 +141,10 @@ mod tests {
             (vec![(0, Added), (900, Nothing)], Some(1_000)),
             // The ceiling counts from the first.
             (busy, Some(10_000)),
-            (vec![(0, Removed)], Some(100)),
-            (vec![(0, Added), (500, Removed)], Some(600)),
+            (vec![(0, Removed)], Some(0)),
+            (vec![(0, Added), (500, Removed)], Some(500)),
             // Nodes that are added after one was removed do not delay it.
-            (vec![(0, Removed), (90, Added), (95, Removed)], Some(100)),
+            (vec![(0, Removed), (90, Added), (95, Removed)], Some(0)),
         ] {
             assert_eq!(debounce(&changes).due(), expected.map(at), "{changes:?}");
         }
@@ -132,6 +157,26 @@ mod tests {
         assert!(debounce.expire(at(1_000)) && !debounce.expire(at(1_000)));
         assert_eq!(debounce.due(), None);
         debounce.changed(at(5_000), TargetChange::Added);
+        assert_eq!(debounce.due(), Some(at(6_000)));
+    }
+
+    /// A cluster that shrinks for minutes costs each load balancer one call a second.
+    #[test]
+    fn removals_that_follow_each_other_go_out_together() {
+        let mut debounce = Debounce::new(Pace::default());
+        let mut out = Vec::new();
+        for millis in (0..4_000).step_by(10) {
+            if millis <= 3_000 {
+                debounce.changed(at(millis), TargetChange::Removed);
+            }
+            if debounce.expire(at(millis)) {
+                out.push(millis);
+            }
+        }
+        // The last ones do not wait for a whole second.
+        assert_eq!(out, [0, 100, 300, 700, 1_500, 2_500, 3_050]);
+        // One that comes after a pause goes out at once.
+        debounce.changed(at(6_000), TargetChange::Removed);
         assert_eq!(debounce.due(), Some(at(6_000)));
     }
 
@@ -163,7 +208,7 @@ mod tests {
                 now = next;
                 debounce.changed(now, *change);
                 let limit = match change {
-                    TargetChange::Removed => pace.removal,
+                    TargetChange::Removed => pace.idle,
                     _ => pace.ceiling,
                 };
                 waiting.push((now, limit));
