@@ -211,7 +211,7 @@ DASHBOARDS = {
             panel("Calls", "reqps", "By RPC.", (rate("outrigger_provider_rpc_duration_seconds_count", "rpc"), "{{rpc}}")),
             panel("Latency", "s", "The 99th percentile by RPC. The cloud's own time is in it.",
                   (quantile(0.99, "outrigger_provider_rpc_duration_seconds", "rpc"), "{{rpc}}")),
-            panel("Errors", "reqps", "By RPC, gRPC code and the contract's reason; docs/contract.md says what the controller does about each.",
+            panel("Errors", "reqps", "By RPC, gRPC code and the contract's reason; proto/cloudprovider says what the controller does about each.",
                   (rate("outrigger_provider_rpc_duration_seconds_count", "rpc, code, reason", ',code!="OK"'), "{{rpc}} {{code}} {{reason}}"), rare=True),
             panel("In flight", "none", "Calls that have not ended. As many as the provider's limit: it is the bottleneck.",
                   ("sum by (rpc) (outrigger_provider_rpc_in_flight{$in})", "{{rpc}}")),

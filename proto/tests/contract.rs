@@ -185,6 +185,22 @@ fn everything_is_documented() {
 }
 
 #[test]
+fn each_rpc_has_a_table_of_answers() {
+    for file in files() {
+        let info = file.source_code_info.as_ref();
+        let locations = &info.expect("the compiler keeps comments").location;
+        for method in locations.iter().filter(|l| matches!(*l.path, [6, _, 2, _])) {
+            assert!(
+                method.leading_comments().contains("  the controller\n"),
+                "{}:{}: an RPC without a table of what the controller does after each answer",
+                file.name(),
+                method.span.first().map_or(0, |line| line + 1)
+            );
+        }
+    }
+}
+
+#[test]
 fn the_zero_of_every_enum_is_unspecified() {
     for file in files() {
         for proto in &file.enum_type {
