@@ -13,9 +13,9 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1] / "chart/outrigger/files/da
 IN = 'job=~"$job",instance=~"$instance"'
 
 
-def panel(title, unit, meaning, *queries, kind="timeseries", rare=False):
-    """queries: (PromQL, legend). rare: has no series before something goes wrong."""
-    return {"title": title, "unit": unit, "meaning": meaning, "queries": queries, "kind": kind, "rare": rare}
+def panel(title, unit, meaning, *queries, kind="timeseries"):
+    """queries: (PromQL, legend)."""
+    return {"title": title, "unit": unit, "meaning": meaning, "queries": queries, "kind": kind}
 
 
 def rate(metric, by, select=""):
@@ -78,7 +78,7 @@ DASHBOARDS = {
             panel("Objects in memory", "none", "What the watches have shown.",
                   ("sum by (instance, resource) (outrigger_store_objects{$in})", "{{instance}} {{resource}}")),
             panel("Watches started again", "ops", "`ended` every few minutes is usual. `error` and `silent`: look at the way to the API server.",
-                  (rate("outrigger_watch_restarts_total", "resource, reason"), "{{resource}} {{reason}}"), rare=True),
+                  (rate("outrigger_watch_restarts_total", "resource, reason"), "{{resource}} {{reason}}")),
             panel("Events", "ops", "Events written to the API server, and those that were dropped or refused.",
                   (rate("outrigger_events_written_total", "reason"), "{{reason}}"),
                   (rate("outrigger_events_dropped_total", "reason"), "dropped: {{reason}}"),
@@ -100,7 +100,7 @@ DASHBOARDS = {
             panel("Time to the end of the taint", "s", "From a Node's creation until Pods may be scheduled to it.",
                   *quantiles("node_controller_cloud_provider_taint_removal_delay_seconds")),
             panel("Failures", "ops", "Tries to initialise or refresh a Node that failed, by class of error. kubectl describe node shows the reason.",
-                  (rate("outrigger_node_sync_failures_total", "class"), "{{class}}"), rare=True),
+                  (rate("outrigger_node_sync_failures_total", "class"), "{{class}}")),
         ]),
         ("Calls about instances", [
             panel("Calls", "reqps", "By purpose. `initialization` follows new Nodes, `refresh` the clock, `lifecycle` Nodes that are not ready.",
@@ -114,12 +114,12 @@ DASHBOARDS = {
             panel("Deleted", "ops", "Nodes without an instance that were deleted, by what released them.",
                   (rate("outrigger_node_deletions_total", "release"), "{{release}}")),
             panel("Kept", "ops", "Nodes without an instance that were kept, by reason. `limit_exceeded`: too many are absent together.",
-                  (rate("outrigger_node_deletions_withheld_total", "reason"), "{{reason}}"), rare=True),
+                  (rate("outrigger_node_deletions_withheld_total", "reason"), "{{reason}}")),
             panel("Limit of deletions", "none", "Absent and deleted Nodes beside the limit. Above it nothing is deleted before a second look, and while more than half are absent before an operator confirms.",
                   ("max by (state) (outrigger_node_deletion_limit_nodes{$in})", "{{state}}"),
                   ("max(outrigger_node_deletion_limit{$in})", "limit")),
             panel("Doubt", "ops", "Answers about Nodes that are not ready which prove nothing, by reason.",
-                  (rate("outrigger_node_checks_doubted_total", "reason"), "{{reason}}"), rare=True),
+                  (rate("outrigger_node_checks_doubted_total", "reason"), "{{reason}}")),
         ]),
         ("Nodes whose machine is stopped, with --out-of-service-after", [
             panel("Stopped", "none", "What counts before a stopped Node is taken out of service.",
@@ -127,11 +127,11 @@ DASHBOARDS = {
             panel("Taken out of service", "ops", "Nodes whose Pods and volumes move.",
                   ("sum(rate(outrigger_node_out_of_service_total{$in}[$__rate_interval]))", "nodes")),
             panel("Kept in service", "ops", "Stopped Nodes that were kept in service, by reason. `limit_exceeded`: too many are stopped together.",
-                  (rate("outrigger_node_out_of_service_withheld_total", "reason"), "{{reason}}"), rare=True),
+                  (rate("outrigger_node_out_of_service_withheld_total", "reason"), "{{reason}}")),
         ]),
         ("Serving certificates of kubelets, with the loop kubelet-serving-approving", [
             panel("Requests", "ops", "Requests that were approved or left alone, by the check that failed, and tries that failed. kubectl describe csr says more.",
-                  (rate("outrigger_kubelet_serving_requests_total", "result, reason"), "{{result}} {{reason}}"), rare=True),
+                  (rate("outrigger_kubelet_serving_requests_total", "result, reason"), "{{result}} {{reason}}")),
         ]),
         ("Pod CIDRs", [
             panel("In use", "percentunit", "Fraction of the Pod CIDRs that are in use. At 100 % new Nodes get none.",
@@ -140,7 +140,7 @@ DASHBOARDS = {
                   (rate("node_ipam_controller_cidrset_cidrs_allocations_total", "clusterCIDR"), "allocated {{clusterCIDR}}"),
                   (rate("node_ipam_controller_cidrset_cidrs_releases_total", "clusterCIDR"), "released {{clusterCIDR}}")),
             panel("Problems", "ops", "Pod CIDRs of Nodes that are reported. The events of the Node say which.",
-                  (rate("outrigger_node_ipam_problems_total", "reason"), "{{reason}}"), rare=True),
+                  (rate("outrigger_node_ipam_problems_total", "reason"), "{{reason}}")),
         ]),
     ]),
     "services": ("Outrigger / Services", [
@@ -185,13 +185,13 @@ DASHBOARDS = {
         ]),
         ("Calls", [
             panel("Failures", "ops", "Calls about routes that failed. Pods of such Nodes may not reach each other.",
-                  (rate("outrigger_node_route_failures_total", "operation, class"), "{{operation}} {{class}}"), rare=True),
+                  (rate("outrigger_node_route_failures_total", "operation, class"), "{{operation}} {{class}}")),
             panel("Latency", "s", "The 99th percentile of each call about routes.",
                   (quantile(0.99, "outrigger_provider_rpc_duration_seconds", "rpc", ',rpc=~".*Routes?"'), "{{rpc}}")),
         ]),
         ("Problems", [
             panel("Pod CIDRs without a route", "ops", "Pod CIDRs of Nodes that are outside of the cluster's, or another Node's too.",
-                  (rate("outrigger_node_route_problems_total", "reason"), "{{reason}}"), rare=True),
+                  (rate("outrigger_node_route_problems_total", "reason"), "{{reason}}")),
             panel("Routes that break the contract", "ops", "Routes of lists that are left alone, since the provider describes them wrongly.",
                   ("sum(rate(outrigger_provider_refused_routes_total{$in}[$__rate_interval]))", "refused")),
         ]),
@@ -212,7 +212,7 @@ DASHBOARDS = {
             panel("Latency", "s", "The 99th percentile by RPC. The cloud's own time is in it.",
                   (quantile(0.99, "outrigger_provider_rpc_duration_seconds", "rpc"), "{{rpc}}")),
             panel("Errors", "reqps", "By RPC, gRPC code and the contract's reason; proto/cloudprovider says what the controller does about each.",
-                  (rate("outrigger_provider_rpc_duration_seconds_count", "rpc, code, reason", ',code!="OK"'), "{{rpc}} {{code}} {{reason}}"), rare=True),
+                  (rate("outrigger_provider_rpc_duration_seconds_count", "rpc, code, reason", ',code!="OK"'), "{{rpc}} {{code}} {{reason}}")),
             panel("In flight", "none", "Calls that have not ended. As many as the provider's limit: it is the bottleneck.",
                   ("sum by (rpc) (outrigger_provider_rpc_in_flight{$in})", "{{rpc}}")),
         ]),
@@ -220,7 +220,7 @@ DASHBOARDS = {
             panel("Pauses", "percentunit", "Fraction of the time that a class of calls pauses since the provider's errors ask for it.",
                   (rate("outrigger_provider_class_paused_seconds_total", "class, reason"), "{{class}} {{reason}}")),
             panel("Quota left", "percentunit", "Of each quota that the provider reports.",
-                  ("outrigger_provider_quota_remaining{$in} / outrigger_provider_quota_limit{$in}", "{{quota}}"), rare=True),
+                  ("outrigger_provider_quota_remaining{$in} / outrigger_provider_quota_limit{$in}", "{{quota}}")),
         ]),
         ("Volumes", [
             panel("Lookups", "ops", "Lookups of volumes, by result.",
@@ -228,7 +228,7 @@ DASHBOARDS = {
             panel("Volumes labelled", "ops", "PersistentVolumes that were written.",
                   ("sum(rate(outrigger_volume_writes_total{$in}[$__rate_interval]))", "labelled")),
             panel("Admission", "reqps", "Requests to the webhook, by HTTP code; a refusal of a volume is a 200.",
-                  (rate("cloud_provider_webhook_request_total", "webhook, code"), "{{webhook}} {{code}}"), rare=True),
+                  (rate("cloud_provider_webhook_request_total", "webhook, code"), "{{webhook}} {{code}}")),
         ]),
         ("Answers that are left alone", [
             panel("Results about other objects", "ops", "Results about objects that were not asked about: a bug of the provider.",
