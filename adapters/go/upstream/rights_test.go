@@ -11,18 +11,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// restrictVendor gives the vendor's program no rights but those of its own code and those that docs/rbac.md has for
+// restrictVendor gives the vendor's program no rights but those of its own code and those that deploy/rights has for
 // its election.
 func (s *stage) restrictVendor() {
 	s.t.Helper()
 	const name = "example-provider"
-	page, err := os.ReadFile("../../../docs/rbac.md")
+	file, err := os.ReadFile("../../../deploy/rights/provider.yaml")
 	s.must(err)
-	_, section, _ := strings.Cut(string(page), "\n## With a provider that has rights\n")
-	_, section, _ = strings.Cut(section, "\n```yaml\n")
-	section, _, _ = strings.Cut(section, "---\n")
+	role, _, _ := strings.Cut(string(file), "---\n")
 	var election rbacv1.Role
-	s.must(yaml.UnmarshalStrict([]byte(section), &election))
+	s.must(yaml.UnmarshalStrict([]byte(role), &election))
 	meta := metav1.ObjectMeta{Name: name}
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}
 	ctx, rbac, options := s.t.Context(), s.client.RbacV1(), metav1.CreateOptions{}

@@ -1,5 +1,5 @@
-//! The rights that `docs/rbac.md` prints and `deploy/` grants, bound to a test's subject: the files are
-//! the input, so that nothing can be missing in them.
+//! The rights that `deploy/` grants and docs/rbac.md explains, bound to a test's subject: the files are the input, so
+//! that nothing can be missing in them.
 
 use std::{fs, path::Path};
 
@@ -17,40 +17,29 @@ use crate::{
     wait::{holds, until},
 };
 
-/// Headings of the page.
-pub(crate) const ALWAYS: &str = "Always";
-pub(crate) const WEBHOOKS: &str = "With --webhooks";
-pub(crate) const REGISTRATION: &str = "With --register-webhooks";
-pub(crate) const VOLUMES: &str = "With the loop persistentvolume-labels";
-pub(crate) const SERVING: &str = "With the loop kubelet-serving-approving";
-pub(crate) const PROVIDER: &str = "With a provider that has rights";
-pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
+/// Files of `deploy/rights`.
+pub(crate) const ALWAYS: &str = "always";
+pub(crate) const WEBHOOKS: &str = "webhook";
+pub(crate) const REGISTRATION: &str = "webhook-registration";
+pub(crate) const VOLUMES: &str = "volumes";
+pub(crate) const SERVING: &str = "serving-certificates";
+pub(crate) const PROVIDER: &str = "provider";
+pub(crate) const ACCOUNTS: &str = "accounts";
 
 /// Objects as one would apply them with kubectl.
 pub(crate) struct Rights(Vec<Value>);
 
 impl Rights {
-    /// The rules below a heading.
-    pub(crate) fn documented(heading: &str) -> Self {
-        Self::below(heading, &read("docs/rbac.md"))
+    /// The objects of one file.
+    pub(crate) fn documented(part: &str) -> Self {
+        Self(objects(&read(&format!("deploy/rights/{part}.yaml"))))
     }
 
-    fn below(heading: &str, page: &str) -> Self {
-        let mut sections = page.split("\n## ");
-        let section = sections.find(|section| section.lines().next() == Some(heading));
-        let section = section.unwrap_or_else(|| panic!("no heading {heading:?}"));
-        let fences = section.split("\n```yaml\n").skip(1);
-        let yaml = fences.map(|fence| fence.split("\n```").next().unwrap());
-        let objects: Vec<Value> = yaml.flat_map(objects).collect();
-        assert!(!objects.is_empty(), "nothing below {heading:?}");
-        Self(objects)
-    }
-
-    /// The rules that always hold, of these parts; a comment of the page names the part.
+    /// The rules that always hold, of these parts; a comment of the file names the part.
     pub(crate) fn of_parts(parts: &[&str]) -> Self {
         let mut is_included = true;
-        let page = read("docs/rbac.md");
-        let rules = page.lines().filter(|line| {
+        let file = read("deploy/rights/always.yaml");
+        let rules = file.lines().filter(|line| {
             if let Some(part) = line.strip_prefix("  # ") {
                 is_included = parts.contains(&part);
             } else if !line.starts_with("  ") {
@@ -58,7 +47,7 @@ impl Rights {
             }
             is_included
         });
-        Self::below(ALWAYS, &rules.collect::<Vec<_>>().join("\n"))
+        Self(objects(&rules.collect::<Vec<_>>().join("\n")))
     }
 
     /// The rights that `deploy/kustomize` grants for [`shipped_flags`].

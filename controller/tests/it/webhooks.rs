@@ -82,8 +82,8 @@ async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> S
     let flags = serving_flags(port);
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let stage = setup.flags(&flags).prepare().await;
-    for heading in [WEBHOOKS, REGISTRATION] {
-        Rights::documented(heading).grant(&stage.plane).await;
+    for part in [WEBHOOKS, REGISTRATION] {
+        Rights::documented(part).grant(&stage.plane).await;
     }
     provide(stage.dir());
     let stage = stage.start();

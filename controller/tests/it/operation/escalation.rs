@@ -230,7 +230,7 @@ fn refused() -> Vec<(&'static str, String, Value)> {
 async fn no_right_leads_to_another() {
     let cluster = Cluster::take().await;
     // Two sections have roles of the same names: the wider ones come last.
-    let headings = [
+    let parts = [
         ACCOUNTS,
         WEBHOOKS,
         REGISTRATION,
@@ -239,8 +239,8 @@ async fn no_right_leads_to_another() {
         PROVIDER,
         ALWAYS,
     ];
-    for heading in headings {
-        Rights::documented(heading)
+    for part in parts {
+        Rights::documented(part)
             .of(USER)
             .grant(&cluster.plane)
             .await;

@@ -16,8 +16,8 @@ use crate::{
 #[tokio::test]
 async fn a_standby_answers_with_a_provider_of_its_own() {
     let cluster = Setup::without_provider().prepare().await;
-    for heading in [WEBHOOKS, REGISTRATION] {
-        Rights::documented(heading).grant(&cluster.plane).await;
+    for part in [WEBHOOKS, REGISTRATION] {
+        Rights::documented(part).grant(&cluster.plane).await;
     }
     let mut leader = cluster.replica("leader").await;
     leader.leads().await;

@@ -1,5 +1,5 @@
 {{- /*
-Rules by loop, with the least that each needs. docs/rbac.md is rendered from here, and the tests of
+Rules by loop, with the least that each needs. deploy/rights is rendered from here, and the tests of
 the controller run with exactly that.
 */ -}}
 {{- define "outrigger.clusterRules" -}}
