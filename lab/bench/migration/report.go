@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/bench/report"
 )
 
-// mark of the table in docs/migrate.md.
+// mark of its table in a page.
 var mark = report.Mark("migration")
 
 // Report is a whole run.
