@@ -19,6 +19,9 @@ const ORIGIN: &str =
 
 /// In the package of the generated code, so that requests know their method.
 const HEAD: &str = "
+// Package cloudproviderv1 is the contract between Outrigger's controller and a provider, cloudprovider.v1: messages, services, and a
+// table of the rules of each method. It is generated from proto/cloudprovider/v1, whose comments say what each
+// field means. Package provider serves it; few programs need its clients.
 package cloudproviderv1
 
 import (

@@ -1,4 +1,4 @@
-// This file gives a cloud its clients of Kubernetes.
+// This file gives a cloud its clients of Kubernetes, and waits for the informers that its answers may rest on.
 
 package serve
 
@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -122,4 +126,38 @@ func orDie[T any](value T, err error) T {
 		os.Exit(1)
 	}
 	return value
+}
+
+// slowInformers is when a warning names the informers that have not synced.
+const slowInformers = 10 * time.Second
+
+// AwaitInformers starts the informers that the cloud's constructor, Initialize and SetInformers asked for, and returns once
+// they have synced: the cloud's answers may rest on them. The error says that ctx ended before.
+func AwaitInformers(ctx context.Context, factory informers.SharedInformerFactory) error {
+	slow := time.AfterFunc(slowInformers, func() {
+		slog.Warn("the provider is not served before its informers have synced; have they the right to list and watch?",
+			"informers", unsynced(factory))
+	})
+	defer slow.Stop()
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("stopped before the informer of %v had synced", kind)
+		}
+	}
+	return nil
+}
+
+// unsynced names the informers that run and have not synced.
+func unsynced(factory informers.SharedInformerFactory) []string {
+	over := make(chan struct{})
+	close(over) // for the state of this moment
+	var kinds []string
+	for kind, synced := range factory.WaitForCacheSync(over) {
+		if !synced {
+			kinds = append(kinds, kind.String())
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
