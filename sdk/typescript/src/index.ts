@@ -4,9 +4,8 @@
  */
 export { Batcher } from "./batcher.js";
 export type { Call, Cluster } from "./call.js";
-export { each } from "./each.js";
 export { type ErrorOptions, ProviderError, type Reason } from "./errors.js";
-export type { Instances, List, Query } from "./instances.js";
+export { each, type Instances, type List, type Query } from "./instances.js";
 export type { Answer, LoadBalancers } from "./loadBalancers.js";
 export { log, type Logger } from "./logging.js";
 export { type Build, main } from "./main.js";

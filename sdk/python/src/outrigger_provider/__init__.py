@@ -5,6 +5,7 @@ from . import v1 as v1
 from .batcher import Batcher as Batcher
 from .call import Call as Call, Cluster as Cluster
 from .errors import CallerGoneError as CallerGoneError, Error as Error, Reason as Reason
+from .health import probe as probe
 from .identity import Dependencies as Dependencies
 from .instances import Instances as Instances, Query as Query
 from .load_balancers import (
@@ -19,6 +20,7 @@ from .load_balancers import (
 )
 from .logs import init_logging as init_logging
 from .main import main as main
+from .node_sets import Targets as Targets
 from .outcomes import (
     Lookup as Lookup,
     Outcome as Outcome,
@@ -27,10 +29,8 @@ from .outcomes import (
     not_managed as not_managed,
     not_visible_yet as not_visible_yet,
 )
-from .probe import probe as probe
 from .provider import Provider as Provider
 from .routes import Routes as Routes
 from .server import serve as serve
 from .socket_file import SocketError as SocketError, path_of as path_of
-from .targets import Targets as Targets
 from .volumes import Volumes as Volumes

@@ -10,8 +10,7 @@ from .call import Call
 from .errors import Error, Reason
 from .keys import Keys
 from .lists import Listed, pages
-from .node_sets import NodeSets
-from .targets import Targets
+from .node_sets import NodeSets, Targets
 
 # Another controller owns the Service; nothing was touched.
 NOT_MANAGED = v1.LOAD_BALANCER_DISPOSITION_NOT_MANAGED

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
+from .health import probe
 from .logs import init_logging, logger
-from .probe import probe
 from .provider import Provider
 from .server import serve
 from .socket_file import DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, SocketError, path_of

@@ -10,13 +10,12 @@ import grpc
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from .core import Core
-from .health import Health
+from .health import Health, target_of
 from .identity import ProviderRpc
 from .instances import InstancesRpc
 from .load_balancers import LoadBalancersRpc
 from .logs import logger
 from .node_sets import NodeSets
-from .probe import target_of
 from .provider import Provider
 from .routes import RoutesRpc
 from .rpcs import handlers

@@ -10,7 +10,7 @@ import grpc
 
 from . import v1
 from .contract import METHODS
-from .probe import CLIENT_OPTIONS, target_of
+from .health import CLIENT_OPTIONS, target_of
 from .provider import Provider
 from .server import serve
 from .socket_file import identity
