@@ -418,8 +418,9 @@ type Instance struct {
 	// Found for a Node with another one, but equal after the last '/': read as another
 	// spelling of it, which the Node keeps, with an event.
 	ProviderId string `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// Name that its kubelet registers with; empty if not known. In a list it joins
-	// instances to Nodes that have no provider ID yet.
+	// Name that its kubelet registers with; empty if not known. It is the cloud's word
+	// for the machine: a provider MUST NOT repeat the name of the question. In a list
+	// it joins instances to Nodes that have no provider ID yet.
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// A legal label value, or empty: label untouched.
 	InstanceType string `protobuf:"bytes,3,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
