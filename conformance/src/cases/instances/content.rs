@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use outrigger_api::v1::{Instance, InstanceView, PlannedMaintenance, PowerState};
+use outrigger_api::v1::{Instance, InstanceView, Node, PlannedMaintenance, PowerState};
 
 use crate::{
     case::{Check, check},
@@ -24,6 +24,7 @@ pub(super) fn checks() -> Vec<Check> {
         check("INS-27", async |subject| each(subject, pod_cidrs).await),
         check("INS-28", as_in_inputs),
         check("INS-35", planned_maintenance),
+        check("INS-36", name_of_the_cloud),
     ]
 }
 
@@ -202,6 +203,29 @@ async fn planned_maintenance(subject: &Subject) -> Verdict {
         )?;
     }
     Ok(())
+}
+
+async fn name_of_the_cloud(subject: &Subject) -> Verdict {
+    if subject.instances().without_provider_id {
+        return Err(skipped("the provider declares without_provider_id"));
+    }
+    let node = subject.node(&subject.existing());
+    // The provider ID alone says which machine is meant.
+    let renamed = Node {
+        name: subject.name(),
+        ..node.clone()
+    };
+    let expected = subject.found(node, InstanceView::Metadata).await?.node_name;
+    let other_name = renamed.name.clone();
+    let actual = subject.found(renamed, InstanceView::Metadata).await?;
+    if expected.is_empty() && actual.node_name.is_empty() {
+        return Err(skipped("the provider knows no names of machines"));
+    }
+    expect(
+        actual.node_name == expected,
+        format!("node_name {expected:?}, also for a Node of the name {other_name:?}"),
+        format!("{:?}", actual.node_name),
+    )
 }
 
 async fn as_in_inputs(subject: &Subject) -> Verdict {
