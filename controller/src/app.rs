@@ -103,13 +103,13 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The ways that the flags name, SIGTERM and SIGINT.
+    /// The ways that the flags name, SIGTERM and SIGINT; within a runtime.
     ///
     /// # Errors
     /// A kubeconfig that cannot be used; signals that cannot be caught.
-    pub async fn of(config: &Config, telemetry: Telemetry) -> Result<Self, Fatal> {
+    pub fn of(config: &Config, telemetry: Telemetry) -> Result<Self, Fatal> {
         let signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
-        let api_server = config.kube.load().await;
+        let api_server = config.kube.load();
         let provider = &config.provider;
         let socket = ProviderSocket::new(provider.endpoint.clone(), &*provider.users);
         Ok(Self {
@@ -151,7 +151,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     }
     let process_events = process
         .access
-        .root_events(COMPONENT, &mut tasks, &process.end)?;
+        .root_events(COMPONENT, &mut tasks, &process.end);
     let mut wiring = Wiring::new(context, &process.access, &mut tasks, &process.end);
     tokio::select! {
         added = add_loops(&mut wiring) => added?,
@@ -162,7 +162,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let stop = CancellationToken::new();
     let identity = (&provider, &cluster);
     let mut lease_tasks =
-        process.contend(loops, identity, &sight, &process_events, &mut tasks, &stop)?;
+        process.contend(loops, identity, &sight, &process_events, &mut tasks, &stop);
     process.explain(stores, lease_tasks.lock());
     events.push(process_events);
 

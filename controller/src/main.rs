@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         warn!(%error, "the limit of open files stays as it is");
     }
     let run = async {
-        let surroundings = Surroundings::of(&config, telemetry).await?;
+        let surroundings = Surroundings::of(&config, telemetry)?;
         Box::pin(app::run(config, surroundings)).await
     };
     match run_to_end(run) {

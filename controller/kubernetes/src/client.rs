@@ -1,7 +1,18 @@
-//! Clients of the API server, each with a budget, a time limit and a name of its own.
+//! Clients of the API server, each with a budget, a time limit, a name and a connection of its own; they share the login.
+//!
+//! ```text
+//!   Api ──► budget, place in flight, time limit, metrics ──► base URI ──► headers, login, fence ──► HTTP/2 connection
+//!           └────────────────── client.rs ─────────────────────────┘    └─ login.rs ──────────┘   └─ transport.rs ─┘
+//! ```
+//!
+//! TLS, headers and logins are those of kube's `ConfigExt`. kube's own client would speak HTTP/1.1 without pings, retry
+//! answers such as 429 below every layer, read certificates once, and match `NO_PROXY` with the address of the proxy.
 
-mod size;
+mod account;
+mod login;
+mod proxy;
 mod source;
+mod transport;
 
 use std::{
     num::NonZeroU32,
@@ -10,35 +21,38 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{HeaderValue, Request, Response, header::USER_AGENT};
-use hyper::body::Body as HttpBody;
+use http::{HeaderValue, Request, Response, header::USER_AGENT, uri::Authority};
 use kube::{
-    Client, Config,
-    client::{Body, ClientBuilder, ConfigExt},
-    config::AuthInfo,
+    Client,
+    client::{Body, ConfigExt},
 };
 use outrigger_core::repairs::FIELD_MANAGER;
-use tokio::{sync::Semaphore, time::Instant};
-use tower::{BoxError, Service, ServiceBuilder};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+use tower::{BoxError, Layer, Service, ServiceExt, filter::Filter};
 
-use self::size::Counted;
-use self::source::Way;
-pub(super) use self::source::read_kubeconfig;
-pub use self::source::{ApiServer, InProcess, Source, SourceError};
-use super::{
-    authenticator::{Authenticator, Authenticators},
-    error::{AnswerTimeout, Fenced, chain},
-    kubeconfig::Kubeconfig,
-    metrics::{ClientMetrics, is_watch},
-    traffic::Traffic,
+use self::{
+    account::Account,
+    login::{CurrentLogin, fenced},
+    source::Way,
     transport::Transport,
 };
-use outrigger_runtime::fence::Fence;
+pub use self::{
+    account::NoToken,
+    source::{ApiServer, InProcess, Source, SourceError},
+};
+use super::{
+    api::Api,
+    error::{AnswerTimeout, Fenced},
+    metrics::{ClientMetrics, is_watch},
+    traffic::Traffic,
+};
 
-/// How long the API server may take to begin an answer to anything but a watch.
+/// How long the API server may take to begin an answer to anything but a watch. A webhook may take 30 s of a write.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Requests of one client in flight, watches aside. The API server allows 100 streams on a connection; a server or
@@ -71,38 +85,63 @@ impl Budget {
     }
 }
 
-/// Makes the clients of one process; they share metrics and credentials, but no connection, no budget and no
-/// places in flight.
+/// Makes the clients of one identity; they share metrics and the login, but no connection, no budget and no places in
+/// flight.
 #[derive(Clone)]
 pub struct Clients {
     server: ApiServer,
-    authenticator: Authenticator,
+    reach: Reach,
     metrics: ClientMetrics,
     traffic: Traffic,
 }
 
+#[derive(Clone)]
+enum Reach {
+    Network(Arc<CurrentLogin>),
+    InProcess(InProcess),
+}
+
+impl Reach {
+    async fn of(server: &ApiServer, account: Option<Arc<Account>>) -> Result<Self, SourceError> {
+        match &server.way {
+            Way::InProcess(service) => Ok(Self::InProcess(service.clone())),
+            Way::Network(proxy) => {
+                let opened = CurrentLogin::open(server.clone(), proxy.clone(), account).await;
+                let login = opened.map_err(|reason| SourceError::Client {
+                    server: server.config.cluster_url.to_string(),
+                    reason,
+                })?;
+                Ok(Self::Network(Arc::new(login)))
+            }
+        }
+    }
+}
+
 impl Clients {
-    /// Clients for `server`. Reads the files of its user; credential plugins run with the first
-    /// request, once for all clients of `authenticators`.
+    /// Clients for `server` with the identity of its user. Reads files and runs a credential plugin, on another thread.
     ///
     /// # Errors
-    /// Certificates or credentials that cannot be used.
-    pub fn new(
-        server: ApiServer,
-        authenticators: &Authenticators,
-        metrics: ClientMetrics,
-    ) -> Result<Self, SourceError> {
-        let kubeconfig = server.kubeconfig.clone();
-        let authenticator = authenticators.of(&server.config.auth_info, kubeconfig);
-        let authenticator = authenticator.map_err(|reason| SourceError::Client {
-            server: server.config.cluster_url.to_string(),
-            reason,
-        })?;
+    /// Certificates or credentials that cannot be used, or a plugin that does not end.
+    pub async fn new(server: ApiServer, metrics: ClientMetrics) -> Result<Self, SourceError> {
         Ok(Self {
+            reach: Reach::of(&server, None).await?,
             server,
-            authenticator,
             metrics,
             traffic: Traffic::default(),
+        })
+    }
+
+    /// The same with the identity of the service account `name`, which is made if there is none. `api` has the right to
+    /// request its tokens.
+    ///
+    /// # Errors
+    /// The last failure to get its first token, or CAs that cannot be used any more.
+    pub async fn of_service_account(&self, api: Api, name: &'static str) -> Result<Self, NoToken> {
+        let account = Arc::new(Account::open(api, name).await?);
+        let reach = Reach::of(&self.server, Some(account)).await;
+        Ok(Self {
+            reach: reach.map_err(|error| NoToken::new(name, error.to_string()))?,
+            ..self.clone()
         })
     }
 
@@ -116,113 +155,45 @@ impl Clients {
         self.server.config.cluster_url.to_string()
     }
 
-    /// A client whose User-Agent ends in `name` (E-7). Requests wait for the budget, and until few enough are in
+    /// A client whose User-Agent ends in `name`. Requests wait for the budget, and until few enough are in
     /// flight; an answer that has not begun 30 s after that is an error, except of a watch.
-    ///
-    /// # Errors
-    /// Certificates that cannot be used.
-    pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
-        self.client(&self.server.config, &self.authenticator, name, budget)
-    }
-
-    /// [`Self::build`], but with the identity of `account` instead of the process's own.
-    ///
-    /// # Errors
-    /// Certificates that cannot be used.
-    pub fn build_as(
-        &self,
-        account: &Authenticator,
-        name: &str,
-        budget: Budget,
-    ) -> Result<Client, SourceError> {
-        // The kubeconfig's user, and its impersonation, are not the service account's.
-        let mut config = self.server.config.clone();
-        config.auth_info = AuthInfo::default();
-        self.client(&config, account, name, budget)
-    }
-
-    fn client(
-        &self,
-        config: &Config,
-        authenticator: &Authenticator,
-        name: &str,
-        budget: Budget,
-    ) -> Result<Client, SourceError> {
-        let refuse = |reason: String| SourceError::Client {
-            server: self.server(),
-            reason,
-        };
-        let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;
-        let host: Arc<str> = config
-            .cluster_url
-            .authority()
-            .map_or("", |authority| authority.as_str())
-            .into();
+    pub fn build(&self, name: &str, budget: Budget) -> Client {
+        let url = &self.server.config.cluster_url;
         let govern = Govern {
-            agent,
+            agent: user_agent(name),
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
-            host: Arc::clone(&host),
+            host: url.authority().map_or("", Authority::as_str).into(),
         };
-        match &self.server.way {
-            Way::Network(proxy) => {
-                let transport = {
-                    let kubeconfig = self.server.kubeconfig.as_ref();
-                    let verifier = kubeconfig.and_then(Kubeconfig::verifier);
-                    Transport::new(
-                        config,
-                        verifier,
-                        proxy.as_ref(),
-                        authenticator.clone(),
-                        host,
-                    )
-                };
-                layered(config, govern.around(transport.map_err(&refuse)?))
+        let base_uri = self.server.config.base_uri_layer();
+        // Each request names its namespace.
+        let namespace = "default";
+        match &self.reach {
+            Reach::Network(login) => {
+                let service = govern.around(Transport::new(Arc::clone(login)));
+                Client::new(base_uri.layer(service), namespace)
             }
-            Way::InProcess(service) => layered(config, govern.around(service.clone())),
+            Reach::InProcess(service) => {
+                let service = Filter::new(service.clone(), fenced);
+                Client::new(base_uri.layer(govern.around(service)), namespace)
+            }
         }
-        .map_err(refuse)
     }
 }
 
-/// The client over `service`, with the URL and the headers of `config`.
-///
-/// # Errors
-/// Headers that cannot be sent, as a sentence.
-fn layered<S, B>(config: &Config, service: Governed<S>) -> Result<Client, String>
-where
-    Governed<S>: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
-        + Clone
-        + Send
-        + 'static,
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    let mut config = config.clone();
-    config.headers.retain(|(name, _)| name != USER_AGENT);
-    let headers = config
-        .extra_headers_layer()
-        .map_err(|error| chain(&error))?;
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .layer(headers)
-        .service(service);
-    Ok(ClientBuilder::new(service, config.default_namespace).build())
-}
-
 /// `outrigger/<version> (<os>/<arch>) <client>`.
-fn user_agent(client: &str) -> String {
+fn user_agent(client: &str) -> HeaderValue {
     let os = std::env::consts::OS;
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
-    format!(
-        "{FIELD_MANAGER}/{} ({os}/{arch}) {client}",
-        env!("CARGO_PKG_VERSION")
-    )
+    let version = env!("CARGO_PKG_VERSION");
+    let agent = format!("{FIELD_MANAGER}/{version} ({os}/{arch}) {client}");
+    HeaderValue::try_from(agent).unwrap_or_else(|_| HeaderValue::from_static(FIELD_MANAGER))
 }
 
 /// Adds the budget, the time limit, the name and the metrics to a client.
@@ -253,84 +224,51 @@ struct Governed<S> {
 
 impl<S, B> Service<Request<Body>> for Governed<S>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: HttpBody + Unpin + 'static,
+    B: 'static,
 {
-    type Response = Response<Counted<B>>;
+    type Response = S::Response;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        request
-            .headers_mut()
-            .insert(USER_AGENT, self.govern.agent.clone());
-        let govern = self.govern.clone();
+        let Self { inner, govern } = self.clone();
+        let agent = govern.agent.clone();
+        request.headers_mut().insert(USER_AGENT, agent);
         let method = request.method().clone();
-        let watch = is_watch(request.uri());
-        if let Some(bytes) = request.body().size_hint().exact() {
-            govern.metrics.sent(&method, &govern.host, bytes);
-        }
+        let is_watch = is_watch(request.uri());
         let in_flight = govern.traffic.begin(&method, request.uri());
-        let fence = request.extensions().get::<Fence>().cloned();
-        // The service cannot be cloned, so its future is made now and polled after the wait.
-        let answer = self.inner.call(request);
         Box::pin(async move {
             // From the wait for the budget on: an event must not take the place of a write that waits.
             let _in_flight = in_flight;
             if let Some(limiter) = &govern.limiter {
                 let since = Instant::now();
                 limiter.until_ready().await;
-                govern
-                    .metrics
-                    .waited(&method, &govern.host, since.elapsed());
+                let waited = since.elapsed();
+                govern.metrics.waited(&method, &govern.host, waited);
             }
-            let place = if watch {
-                None
-            } else {
+            let (mut limit, mut _place) = (Duration::MAX, None);
+            if !is_watch {
+                limit = ANSWER_TIMEOUT;
                 // The semaphore is never closed.
-                govern.places.clone().acquire_owned().await.ok()
-            };
-            // The transport asks once more, after its own waits.
-            if fence.is_some_and(|fence| !fence.may_write()) {
-                return Err(Fenced.into());
+                _place = govern.places.acquire().await.ok();
             }
             let sent = Instant::now();
-            let result = if watch {
-                answer.await.map_err(Into::into)
-            } else {
-                match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
-                    Ok(result) => result.map_err(Into::into),
-                    Err(_) => Err(AnswerTimeout(ANSWER_TIMEOUT).into()),
-                }
-            };
-            if result.as_ref().is_err_and(|error| error.is::<Fenced>()) {
-                // It was not sent.
-                return result.map(|response| response.map(|body| Counted::new(body, None)));
+            let result = timeout(limit, inner.oneshot(request)).await;
+            let result = result.unwrap_or_else(|_| Err(AnswerTimeout(limit).into()));
+            let code = result.as_ref().map(|response| response.status().as_u16());
+            // A request that the fence held back was not sent.
+            if !matches!(&code, Err(error) if error.is::<Fenced>()) {
+                let took = sent.elapsed();
+                let (code, host) = (code.ok(), &govern.host);
+                govern.metrics.answered(&method, is_watch, host, code, took);
             }
-            let code: Option<u16> = result
-                .as_ref()
-                .ok()
-                .map(|response| response.status().as_u16());
-            govern
-                .metrics
-                .answered(&method, watch, &govern.host, code, sent.elapsed());
-            result.map(|response| {
-                let report = (!watch).then(|| {
-                    let report = move |bytes| {
-                        govern.metrics.received(&method, &govern.host, bytes);
-                        // Its stream, or connection, is free.
-                        drop(place);
-                    };
-                    Box::new(report) as Box<dyn FnOnce(usize) + Send>
-                });
-                response.map(|body| Counted::new(body, report))
-            })
+            result
         })
     }
 }

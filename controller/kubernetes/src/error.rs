@@ -2,9 +2,13 @@
 
 use std::{error::Error, time::Duration};
 
-use kube::core::Status;
+use kube::{
+    client::{AuthError, RustlsTlsError},
+    core::Status,
+};
 use outrigger_core::error_class::{ErrorClass, KEY_WAIT};
 
+use super::certificate::pem_fault;
 use outrigger_runtime::queue::{Outcome, SLOW, SLOWEST};
 
 /// A write that the fence refused after a wait: for the budget, a credential or a connection.
@@ -211,10 +215,13 @@ impl From<kube::Error> for ApiError {
             kube::Error::Api(status) => Self::from_status(&status, None),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
             kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
-            kube::Error::Service(error) => match error.downcast_ref::<AnswerTimeout>() {
-                Some(AnswerTimeout(limit)) => Self::Timeout(*limit),
-                None => Self::Transport(chain(&*error)),
-            },
+            kube::Error::Service(error) => {
+                if let Some(AnswerTimeout(limit)) = error.downcast_ref() {
+                    return Self::Timeout(*limit);
+                }
+                let plugin = error.downcast_ref().map(plugin_fault);
+                Self::Transport(plugin.unwrap_or_else(|| chain(&*error)))
+            }
             other => Self::Transport(chain(&other)),
         }
     }
@@ -233,6 +240,32 @@ pub(super) fn chain(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// kube's error about a login, without a word that a plugin prints or a line of a key.
+pub(super) fn login_fault(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(error) => plugin_fault(error),
+        kube::Error::RustlsTls(RustlsTlsError::InvalidIdentityPem(error)) => {
+            format!("the client certificate or its key: {}", pem_fault(error))
+        }
+        other => chain(other),
+    }
+}
+
+/// The error of a credential plugin, without a word of its output or its environment, which kube shows.
+fn plugin_fault(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            let shown: String = stderr.trim().chars().take(300).collect();
+            format!("the credential plugin failed ({}): {shown}", out.status)
+        }
+        AuthError::AuthExecParse(_) | AuthError::MalformedTokenExpirationDate(_) => {
+            "the output of the credential plugin is no ExecCredential".to_owned()
+        }
+        other => chain(other),
+    }
 }
 
 #[cfg(test)]

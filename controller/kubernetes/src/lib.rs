@@ -1,7 +1,6 @@
 //! The Kubernetes side: clients, watches, stores of views, writes, events.
 
 pub mod api;
-pub mod authenticator;
 pub mod certificate;
 pub mod client;
 pub mod cluster;
@@ -9,18 +8,14 @@ pub mod csrs;
 pub mod decode;
 pub mod error;
 pub mod events;
-mod kubeconfig;
 pub mod leader;
 pub mod metrics;
 pub mod nodes;
 pub mod patch;
-mod proxy;
 pub mod refusals;
-pub mod service_account;
 pub mod services;
 pub mod store;
 pub mod traffic;
-mod transport;
 pub mod volumes;
 pub mod watch;
 pub mod writer;

@@ -7,7 +7,6 @@ use prometheus_client::metrics::{
     counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 
-use super::authenticator::metrics::ExecMetrics;
 use outrigger_runtime::{
     metric_families,
     telemetry::{Labels, TextLabels},
@@ -18,21 +17,6 @@ const LATENCY: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// Upstream's buckets of the sizes, in bytes.
-const SIZES: [f64; 11] = [
-    64.0,
-    256.0,
-    512.0,
-    1024.0,
-    4096.0,
-    16_384.0,
-    65_536.0,
-    262_144.0,
-    1_048_576.0,
-    4_194_304.0,
-    16_777_216.0,
-];
-
 /// True if a request is a watch: an answer that goes on for minutes.
 pub(super) fn is_watch(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
@@ -41,10 +25,6 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
 
 type Histograms = Family<TextLabels<2>, Histogram, fn() -> Histogram>;
 
-fn sizes() -> Histogram {
-    Histogram::new(SIZES)
-}
-
 fn latency() -> Histogram {
     Histogram::new(LATENCY)
 }
@@ -52,10 +32,6 @@ fn latency() -> Histogram {
 metric_families! {
     /// Requests to the API server: `rest_client_*`.
     pub struct ClientMetrics {
-        request_size: Histograms = Family::new_with_constructor(sizes),
-            "rest_client_request_size_bytes", "Request size in bytes. Broken down by verb and host";
-        response_size: Histograms = Family::new_with_constructor(sizes),
-            "rest_client_response_size_bytes", "Response size in bytes. Broken down by verb and host";
         requests: Family<TextLabels<3>, Counter>,
             "rest_client_requests", "Number of HTTP requests, partitioned by status code, method, and host";
         duration: Histograms = Family::new_with_constructor(latency),
@@ -63,7 +39,6 @@ metric_families! {
         waited: Histograms = Family::new_with_constructor(latency),
             "rest_client_rate_limiter_duration_seconds",
             "Client side rate limiter latency in seconds. Broken down by verb, and host";
-        + pub(super) exec: ExecMetrics;
     }
 }
 
@@ -75,23 +50,10 @@ impl ClientMetrics {
         self.waited(&Method::GET, host, time);
         self.answered(&Method::GET, false, host, Some(200), time);
         self.answered(&Method::GET, false, host, None, time);
-        self.sent(&Method::GET, host, 0);
-        self.received(&Method::GET, host, 1);
-        self.exec.sample();
-    }
-
-    /// The body of a request has this many bytes.
-    pub(super) fn sent(&self, method: &Method, host: &str, bytes: u64) {
-        observe(&self.request_size, method, host, bytes as f64);
-    }
-
-    /// The body of an answer had this many bytes.
-    pub(super) fn received(&self, method: &Method, host: &str, bytes: usize) {
-        observe(&self.response_size, method, host, bytes as f64);
     }
 
     pub(super) fn waited(&self, method: &Method, host: &str, time: Duration) {
-        observe(&self.waited, method, host, time.as_secs_f64());
+        observe(&self.waited, method, host, time);
     }
 
     pub(super) fn answered(
@@ -110,14 +72,16 @@ impl ClientMetrics {
         ];
         self.requests.get_or_create(&labels).inc();
         if !watch {
-            observe(&self.duration, method, host, time.as_secs_f64());
+            observe(&self.duration, method, host, time);
         }
     }
 }
 
-fn observe(histograms: &Histograms, method: &Method, host: &str, value: f64) {
+fn observe(histograms: &Histograms, method: &Method, host: &str, time: Duration) {
     let labels = [("verb", method.to_string()), ("host", host.to_owned())];
-    histograms.get_or_create(&labels).observe(value);
+    histograms
+        .get_or_create(&labels)
+        .observe(time.as_secs_f64());
 }
 
 metric_families! {

@@ -31,7 +31,6 @@ use axum::{
 use http::{HeaderValue, Method, StatusCode, header, request};
 use outrigger_kubernetes::{
     api::Api,
-    authenticator::Authenticators,
     client::{Budget, Clients, Source, SourceError},
     metrics::ClientMetrics,
     refusals::Refusals,
@@ -114,11 +113,9 @@ impl Access {
     pub async fn new(
         authentication: &Authentication,
         authorization: &Authorization,
-        authenticators: &Authenticators,
         metrics: &ClientMetrics,
     ) -> Result<Self, AccessError> {
-        let build =
-            async |flag, kubeconfig| client(flag, kubeconfig, authenticators, metrics).await;
+        let build = async |flag, kubeconfig| client(flag, kubeconfig, metrics).await;
         let reviewer = authentication.kubeconfig.as_ref();
         let reviewer = build("--authentication-kubeconfig", reviewer).await?;
         if reviewer.is_none() && !authentication.skip_lookup {
@@ -321,7 +318,6 @@ fn star(pattern: &str) -> (&str, bool) {
 async fn client(
     flag: &'static str,
     kubeconfig: Option<&PathBuf>,
-    authenticators: &Authenticators,
     metrics: &ClientMetrics,
 ) -> Result<Option<Api>, AccessError> {
     let refuse = |error| {
@@ -336,13 +332,13 @@ async fn client(
         kubeconfig: kubeconfig.cloned(),
         master: None,
     };
-    let server = match source.load().await {
+    let server = match source.load() {
         Err(SourceError::NotInCluster(_)) => return Ok(None),
         server => server.map_err(refuse)?,
     };
-    let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
-    let client = clients.build("delegated-access", BUDGET);
-    let api = Api::new(client.map_err(refuse)?);
+    let clients = Clients::new(server, metrics.clone()).await;
+    let clients = clients.map_err(refuse)?;
+    let api = Api::new(clients.build("delegated-access", BUDGET));
     Ok(Some(api.reporting(Refusals::default())))
 }
 

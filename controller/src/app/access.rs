@@ -1,13 +1,11 @@
 //! The identity of each part at the API server.
 
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, supervise::Supervisor};
 use crate::options::Config;
 use outrigger_kubernetes::{
     api::Api,
-    authenticator::Authenticator,
     client::{Budget, Clients},
     events::{EventMetrics, Events},
     refusals::Refusals,
@@ -55,13 +53,13 @@ impl ApiAccess {
     }
 
     /// The process's own rights, within the budget.
-    pub(super) fn root(&self, name: &str) -> Result<Api, Fatal> {
-        Ok(self.api(self.client(None, name, self.budget)?))
+    pub(super) fn root(&self, name: &str) -> Api {
+        self.api(&self.clients, name, self.budget)
     }
 
     /// The process's own rights without a budget, for what must not wait: a renewal of the lease.
-    pub(super) fn unlimited(&self, name: &str) -> Result<Api, Fatal> {
-        Ok(self.api(self.client(None, name, Budget::UNLIMITED)?))
+    pub(super) fn unlimited(&self, name: &str) -> Api {
+        self.api(&self.clients, name, Budget::UNLIMITED)
     }
 
     /// Events written with the process's own rights, by one of `parts` until `stop`.
@@ -70,8 +68,8 @@ impl ApiAccess {
         name: &str,
         parts: &mut Supervisor,
         stop: &CancellationToken,
-    ) -> Result<Events, Fatal> {
-        Ok(self.events(self.client(None, name, self.budget)?, parts, stop))
+    ) -> Events {
+        self.events(&self.clients, name, parts, stop)
     }
 
     /// The identities of the controllers of the service account `name`, with the account's rights
@@ -82,45 +80,34 @@ impl ApiAccess {
         parts: &mut Supervisor,
         stop: &CancellationToken,
     ) -> Result<Identity, Fatal> {
-        let mut account = None;
+        let mut clients = self.clients.clone();
         if self.own_accounts {
-            let api = self.unlimited(super::COMPONENT)?;
-            let obtained = Authenticator::of_service_account(api, name).await;
-            account = Some(obtained.map_err(|error| Fatal::Controllers(error.to_string()))?);
+            let api = self.unlimited(super::COMPONENT);
+            let of_account = clients.of_service_account(api, name).await;
+            clients = of_account.map_err(|error| Fatal::Controllers(error.to_string()))?;
         }
-        // Two clients, so that events take nothing of the controllers' budget.
-        let client = || self.client(account.as_ref(), name, self.budget);
         Ok(Identity {
-            events: self.events(client()?, parts, stop),
-            api: self.api(client()?),
+            // Two clients, so that events take nothing of the controllers' budget.
+            events: self.events(&clients, name, parts, stop),
+            api: self.api(&clients, name, self.budget),
         })
     }
 
-    fn api(&self, client: Client) -> Api {
-        let api = Api::new(client).reporting(self.refusals.clone());
+    fn api(&self, clients: &Clients, name: &str, budget: Budget) -> Api {
+        let api = Api::new(clients.build(name, budget)).reporting(self.refusals.clone());
         api.noting(self.history.clone())
     }
 
-    fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {
-        let (events, writer) = Events::new(
-            Api::new(client),
-            self.clients.traffic(),
-            &self.event_metrics,
-        );
+    fn events(
+        &self,
+        clients: &Clients,
+        name: &str,
+        parts: &mut Supervisor,
+        stop: &CancellationToken,
+    ) -> Events {
+        let api = Api::new(clients.build(name, self.budget));
+        let (events, writer) = Events::new(api, clients.traffic(), &self.event_metrics);
         parts.spawn("event writer", writer.run(stop.clone()));
         events
-    }
-
-    fn client(
-        &self,
-        account: Option<&Authenticator>,
-        name: &str,
-        budget: Budget,
-    ) -> Result<Client, Fatal> {
-        let client = match account {
-            Some(account) => self.clients.build_as(account, name, budget),
-            None => self.clients.build(name, budget),
-        };
-        client.map_err(|error| Fatal::setup(&error))
     }
 }

@@ -23,7 +23,6 @@ use super::{
 use crate::options::Config;
 use outrigger_kubernetes::{
     api::Api,
-    authenticator::Authenticators,
     client::{ApiServer, Clients},
     cluster::{self, Facts, SameCluster},
     events::Events,
@@ -74,8 +73,7 @@ impl<'a> Process<'a> {
         let pages = Pages::new(config.pages.clone(), set_verbosity);
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let authenticators = Authenticators::new(&metrics.client);
-        let clients = Clients::new(api_server, &authenticators, metrics.client.clone());
+        let clients = Clients::new(api_server, metrics.client.clone()).await;
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
         let history = History::new(config.history_bytes, metrics.history.clone());
@@ -83,7 +81,7 @@ impl<'a> Process<'a> {
         let access = ApiAccess::new(config, clients, events, history.clone());
         let mut process = Self {
             config,
-            informers: access.root("shared-informers")?,
+            informers: access.root("shared-informers"),
             checks: Checks::default(),
             pages,
             access,
@@ -100,14 +98,12 @@ impl<'a> Process<'a> {
             .checks
             .add("apiserver", Scope::Readiness, is_reached);
         if let Some(https) = https {
-            process
-                .serve(https, registry, &authenticators, tasks)
-                .await?;
+            process.serve(https, registry, tasks).await?;
         }
         if let Some(bound) = webhooks {
             let (access, metrics) = (&process.access, &process.metrics);
             let started = bound.start(access, metrics, &process.checks, tasks, &process.end);
-            process.webhooks = Some(started?);
+            process.webhooks = Some(started);
         }
         Ok(process)
     }
@@ -116,13 +112,11 @@ impl<'a> Process<'a> {
         &mut self,
         https: Server,
         registry: Registry,
-        authenticators: &Authenticators,
         tasks: &mut Supervisor,
     ) -> Result<(), Fatal> {
         let access = Access::new(
             &self.config.authentication,
             &self.config.authorization,
-            authenticators,
             &self.metrics.client,
         );
         let access = access.await.map_err(|error| Fatal::setup(&error))?;
@@ -220,7 +214,7 @@ impl<'a> Process<'a> {
         events: &Events,
         tasks: &mut Supervisor,
         stop: &CancellationToken,
-    ) -> Result<LeaseTasks, Fatal> {
+    ) -> LeaseTasks {
         let election = self.config.election.as_ref();
         let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
         let identity = ClusterIdentity::new(
@@ -236,7 +230,7 @@ impl<'a> Process<'a> {
         let recorder = events.recorder(COMPONENT);
         let building = Building {
             identity: Arc::clone(&identity),
-            api: self.access.unlimited("leader-election")?,
+            api: self.access.unlimited("leader-election"),
             metrics: self.metrics.leader.clone(),
             events: Arc::new(move |lease, event| recorder.event(lease, event)),
             loops: Arc::new(loops),
@@ -267,7 +261,7 @@ impl<'a> Process<'a> {
             let serves = state.serves().then_some(());
             serves.ok_or_else(|| state.to_string())
         });
-        Ok(lease_tasks)
+        lease_tasks
     }
 
     /// Writes what is left to write, then ends all tasks.

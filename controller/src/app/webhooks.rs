@@ -40,7 +40,7 @@ impl Bound {
         checks: &Checks,
         parts: &mut Supervisor,
         stop: &CancellationToken,
-    ) -> Result<Arc<WebhookServer>, Fatal> {
+    ) -> Arc<WebhookServer> {
         let Self {
             settings,
             server,
@@ -48,7 +48,7 @@ impl Bound {
         } = self;
         if settings.serving.certificate == Certificate::Shared {
             let certificate = SharedCertificate::new(SharedParts {
-                api: access.root("webhook-certificate")?,
+                api: access.root("webhook-certificate"),
                 certificates: server.certificates(),
                 registration: Registration {
                     webhooks: settings.webhooks.clone(),
@@ -67,6 +67,6 @@ impl Bound {
         let connections = metrics.serving.of("webhook");
         let running = Arc::clone(&webhooks).run(server, connections, stop.clone());
         parts.spawn("HTTPS server of the webhooks", running);
-        Ok(webhooks)
+        webhooks
     }
 }

@@ -13,7 +13,6 @@ use jiff::Timestamp;
 use outrigger_core::text;
 use outrigger_kubernetes::{
     api::Api,
-    authenticator::Authenticators,
     client::{Budget, Clients, Source, SourceError},
     error::ApiError,
     metrics::ClientMetrics,
@@ -165,7 +164,7 @@ async fn ask(flags: &Flags, path: &str) -> Result<Value, Refusal> {
         kubeconfig,
         master: None,
     };
-    let cluster = source.load().await.map_err(|error| match error {
+    let cluster = source.load().map_err(|error| match error {
         SourceError::NotInCluster(_) => format!(
             "no credentials for {server}: give --kubeconfig or KUBECONFIG, or run it in the leader's Pod"
         ),
@@ -174,11 +173,10 @@ async fn ask(flags: &Flags, path: &str) -> Result<Value, Refusal> {
     let cluster = cluster
         .at(server.clone(), authorities.as_deref())
         .map_err(|why| format!("--certificate-authority {file}: {why}"))?;
-    let metrics = ClientMetrics::default();
-    let clients = Clients::new(cluster, &Authenticators::new(&metrics), metrics.clone());
-    let client = clients.and_then(|clients| clients.build("explain", Budget::UNLIMITED));
-    let client = client.map_err(|error| error.to_string())?;
-    let answer = Api::new(client).get(path).await;
+    let clients = Clients::new(cluster, ClientMetrics::default()).await;
+    let clients = clients.map_err(|error| error.to_string())?;
+    let api = Api::new(clients.build("explain", Budget::UNLIMITED));
+    let answer = api.get(path).await;
     answer.map_err(|error| refused(&server, error))
 }
 

@@ -10,7 +10,6 @@ use outrigger_core::{
 };
 use outrigger_kubernetes::{
     api::Api,
-    authenticator::Authenticators,
     client::{Budget, Clients, Source},
     cluster::{self, CLUSTER_UID_ANNOTATION},
     metrics::ClientMetrics,
@@ -207,13 +206,10 @@ impl Settings {
     }
 
     async fn ask(&self, living: &Source) -> Result<(), String> {
-        let api_server = living.load().await.map_err(|error| error.to_string())?;
-        let metrics = ClientMetrics::default();
-        let authenticators = Authenticators::new(&metrics);
-        let clients = Clients::new(api_server, &authenticators, metrics);
+        let api_server = living.load().map_err(|error| error.to_string())?;
+        let clients = Clients::new(api_server, ClientMetrics::default()).await;
         let clients = clients.map_err(|error| error.to_string())?;
-        let client = clients.build("sweep", Budget::UNLIMITED);
-        let api = Api::new(client.map_err(|error| error.to_string())?);
+        let api = Api::new(clients.build("sweep", Budget::UNLIMITED));
         let kube_system = cluster::uid(&api).await;
         let annotations = match cluster::lease(&api, &self.lease).await {
             // No replica has led there.

@@ -1,26 +1,27 @@
-//! Where the API server is: a kubeconfig, a flag, or the Pod.
+//! Where the API server is and who this process is to it: a kubeconfig, a flag, or the Pod. Never guessed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
-use futures::FutureExt;
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::{
     Config,
     client::Body,
-    config::{Cluster, KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, ExecInteractiveMode, Kubeconfig},
 };
 use outrigger_core::text::without_login;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
+use secrecy::ExposeSecret;
 use tower::{BoxError, util::BoxCloneSyncService};
 use tracing::{info, warn};
 
-use crate::{
-    certificate::pem_fault,
-    error::chain,
-    proxy::{Environment, Proxy},
-};
+use super::proxy::proxy;
+use crate::{certificate::pem_fault, error::chain};
 
 /// Where the API server is and who we are to it.
 #[derive(Clone, Debug, Default)]
@@ -66,20 +67,45 @@ pub enum SourceError {
 
 impl Source {
     /// Reads the kubeconfig or the Pod's service account, and which proxy the environment names. Makes
-    /// no request and runs no credential plugin.
-    pub async fn load(&self) -> Result<ApiServer, SourceError> {
-        let master = match &self.master {
-            Some(master) => Some(
-                master
-                    .parse::<Uri>()
-                    .ok()
-                    .filter(|uri| uri.scheme().is_some() && uri.authority().is_some())
-                    .ok_or_else(|| SourceError::Master(without_login(master)))?,
-            ),
-            None => None,
-        };
+    /// no request and runs no credential plugin. Blocks on the disk.
+    ///
+    /// # Errors
+    /// A source that cannot be read, or names no API server.
+    pub fn load(&self) -> Result<ApiServer, SourceError> {
+        let (mut config, proxy_url) = self.read()?;
+        if let Some(server) = anonymous(&config.cluster_url) {
+            warn!(
+                %server,
+                "the URL of the API server names a user, which is left out: give its credentials in the \
+                 kubeconfig's user"
+            );
+            config.cluster_url = server;
+        }
+        let (server, proxy_url) = (&config.cluster_url, proxy_url.as_deref());
+        let proxy = proxy(server, proxy_url, &Matcher::from_env()).map_err(SourceError::Proxy)?;
+        if let Some(proxy) = &proxy {
+            info!(%server, proxy = %proxy.uri(), "API server is reached through a proxy");
+        }
+        Ok(ApiServer {
+            config,
+            source: Some(self.clone()),
+            way: Way::Network(proxy),
+        })
+    }
+
+    /// The configuration, and the proxy that the kubeconfig names.
+    fn read(&self) -> Result<(Config, Option<String>), SourceError> {
+        let is_whole = |url: &Uri| url.scheme().is_some() && url.authority().is_some();
+        let master = self.master.as_ref().map(|text| {
+            let url = text.parse().ok().filter(is_whole);
+            url.ok_or_else(|| SourceError::Master(without_login(text)))
+        });
+        let master = master.transpose()?;
         let (mut config, proxy_url) = match (&self.kubeconfig, &master) {
-            (Some(path), _) => from_file(path).await?,
+            (Some(path), _) => from_file(path).map_err(|reason| SourceError::Kubeconfig {
+                path: path.clone(),
+                reason,
+            })?,
             (None, Some(server)) => (Config::new(server.clone()), None),
             (None, None) => {
                 let config = Config::incluster().map_err(SourceError::NotInCluster)?;
@@ -89,35 +115,11 @@ impl Source {
         if let Some(server) = master {
             config.cluster_url = server;
         }
-        if let Some(server) = anonymous(&config.cluster_url) {
-            warn!(
-                %server,
-                "the URL of the API server names a user, which is left out: give its credentials in the \
-                 kubeconfig's user"
-            );
-            config.cluster_url = server;
-        }
-        let environment = Environment::read();
-        let proxy = Proxy::to(&config.cluster_url, proxy_url.as_deref(), &environment);
-        let proxy = proxy.map_err(SourceError::Proxy)?;
-        if let Some(proxy) = &proxy {
-            info!(server = %config.cluster_url, ?proxy, "API server is reached through a proxy");
-        }
-        let kubeconfig = self.kubeconfig.as_deref().map(|path| {
-            let verified = !config.accept_invalid_certs;
-            let authorities = config.root_cert.as_deref().filter(|_| verified);
-            crate::kubeconfig::Kubeconfig::new(path, authorities).map_err(|reason| {
-                SourceError::Kubeconfig {
-                    path: path.to_owned(),
-                    reason,
-                }
-            })
-        });
-        Ok(ApiServer {
-            kubeconfig: kubeconfig.transpose()?,
-            config,
-            way: Way::Network(proxy),
-        })
+        prepare(&mut config.auth_info).map_err(|reason| SourceError::Client {
+            server: config.cluster_url.to_string(),
+            reason,
+        })?;
+        Ok((config, proxy_url))
     }
 }
 
@@ -129,78 +131,58 @@ fn anonymous(url: &Uri) -> Option<Uri> {
     Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
-/// The configuration and the `proxy-url` of a kubeconfig.
-async fn from_file(path: &Path) -> Result<(Config, Option<String>), SourceError> {
-    let refuse = |reason: String| SourceError::Kubeconfig {
-        path: path.to_owned(),
-        reason,
+/// The configuration and the `proxy-url` of the kubeconfig at `path`.
+///
+/// # Errors
+/// A kubeconfig that cannot be read or used, as one line: the parser draws the lines of the file below it, with the
+/// secrets that are in them.
+fn from_file(path: &Path) -> Result<(Config, Option<String>), String> {
+    let refuse = |error: kube::config::KubeconfigError| {
+        let text = chain(&error);
+        text.lines().next().unwrap_or_default().to_owned()
     };
-    let mut file = Kubeconfig::read_from(path).map_err(|error| refuse(one_line(&chain(&error))))?;
-    // kube takes a proxy from the environment by rules of its own where the file names none.
-    let proxy_url =
-        cluster(&mut file).and_then(|cluster| cluster.proxy_url.replace(ANY_PROXY.into()));
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| refuse(one_line(&chain(&error))))?;
-    config.proxy_url = None;
-    let exec = config.auth_info.exec.as_mut();
-    if let Some(cluster) = exec.and_then(|exec| exec.cluster.as_mut()) {
-        cluster.proxy_url.clone_from(&proxy_url);
-    }
+    let file = Kubeconfig::read_from(path).map_err(refuse)?;
+    let proxy_url = proxy_url(&file);
+    let config = Config::try_from(file).map_err(refuse)?;
     Ok((config, proxy_url))
 }
 
-/// An error of the YAML parser without the excerpt that it draws below its sentence.
-fn one_line(text: &str) -> String {
-    let is_drawn = |line: &&str| {
-        let line = line.trim_start();
-        let line = line
-            .trim_start_matches(|c: char| c.is_ascii_digit())
-            .trim_start();
-        line.starts_with('|') || line.starts_with("-->") || line.is_empty()
-    };
-    let lines: Vec<&str> = text.lines().filter(|line| !is_drawn(line)).collect();
-    lines.join(" ")
-}
-
-/// Stands in for `proxy-url` while kube reads a kubeconfig.
-const ANY_PROXY: &str = "http://proxy";
-
-/// The configuration of the kubeconfig at `path` as it is now. Blocks on the disk.
-///
-/// # Errors
-/// A kubeconfig that cannot be read or used.
-pub(crate) fn read_kubeconfig(path: &Path) -> Result<Config, SourceError> {
-    // It reads files and waits for nothing.
-    let read = from_file(path).now_or_never();
-    let read = read.ok_or_else(|| SourceError::Kubeconfig {
-        path: path.to_owned(),
-        reason: "it was not read in one go".to_owned(),
-    })?;
-    read.map(|(config, _)| config)
-}
-
-/// The cluster of the current context.
-fn cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
+/// `proxy-url` of the current context's cluster. kube's own field may have the proxy of the environment instead.
+fn proxy_url(file: &Kubeconfig) -> Option<String> {
     let current = file.current_context.as_ref()?;
-    let context = file
-        .contexts
-        .iter()
-        .find(|context| context.name == *current)?;
-    let name = context.context.as_ref()?.cluster.clone();
-    let cluster = file
-        .clusters
-        .iter_mut()
-        .find(|cluster| cluster.name == name)?;
-    cluster.cluster.as_mut()
+    let mut contexts = file.contexts.iter();
+    let context = contexts.find(|context| context.name == *current)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = file.clusters.iter().find(|cluster| cluster.name == *name)?;
+    cluster.cluster.as_ref()?.proxy_url.clone()
+}
+
+/// Reads the file with the token, so that another token is another configuration, and trims the token, as client-go
+/// does: kube sends its newline too.
+fn prepare(user: &mut AuthInfo) -> Result<(), String> {
+    if let Some(path) = user.token_file.take_if(|_| user.token.is_none()) {
+        let token = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        user.token = Some(token.into());
+    }
+    if let Some(token) = user.token.take() {
+        let token = token.expose_secret().trim();
+        HeaderValue::from_str(token)
+            .map_err(|_| "the token holds characters that no HTTP header can")?;
+        user.token = Some(token.into());
+    }
+    if let Some(exec) = &mut user.exec {
+        // A controller has no terminal.
+        exec.interactive_mode = Some(ExecInteractiveMode::Never);
+    }
+    Ok(())
 }
 
 /// An API server, who we are to it, and the way to it.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     pub(super) config: Config,
-    /// The kubeconfig of `config`, which is read again.
-    pub(super) kubeconfig: Option<crate::kubeconfig::Kubeconfig>,
+    /// The files that are read again; absent: none.
+    pub(super) source: Option<Source>,
     pub(super) way: Way,
 }
 
@@ -211,7 +193,7 @@ pub type InProcess =
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     /// Through this proxy, if there is one.
-    Network(Option<Proxy>),
+    Network(Option<Intercept>),
     InProcess(InProcess),
 }
 
@@ -220,7 +202,7 @@ impl ApiServer {
     pub fn in_process(service: InProcess) -> Self {
         Self {
             config: Config::new(Uri::from_static("http://in-process")),
-            kubeconfig: None,
+            source: None,
             way: Way::InProcess(service),
         }
     }
@@ -233,9 +215,10 @@ impl ApiServer {
     /// PEM that cannot be read, as a sentence.
     pub fn at(mut self, url: Uri, authorities: Option<&[u8]>) -> Result<Self, &'static str> {
         self.config.cluster_url = url;
-        self.kubeconfig = None;
+        self.source = None;
         self.config.tls_server_name = None;
         self.config.accept_invalid_certs = authorities.is_none();
+        self.config.root_cert_file = None;
         self.config.root_cert = match authorities {
             Some(pem) => {
                 let ders =
@@ -247,5 +230,21 @@ impl ApiServer {
         };
         self.way = Way::Network(None);
         Ok(self)
+    }
+
+    /// The configuration as the files have it now, for the same server: another one may be another cluster's. Blocks on
+    /// the disk.
+    ///
+    /// # Errors
+    /// A source that cannot be read, as a sentence.
+    pub(super) fn read_again(&self) -> Result<Config, String> {
+        let mut config = self.config.clone();
+        if let Some(source) = &self.source {
+            let (newest, _) = source.read().map_err(|error| error.to_string())?;
+            let same = config.cluster_url;
+            config = newest;
+            config.cluster_url = same;
+        }
+        Ok(config)
     }
 }

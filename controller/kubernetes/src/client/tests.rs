@@ -1,20 +1,84 @@
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+mod dead;
+mod logins;
+mod server;
 
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
 use http::Method;
-use prometheus_client::registry::Registry;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tower::{ServiceExt, service_fn};
+use tower::service_fn;
 
+use self::server::Server;
 use super::*;
 use crate::error::ApiError;
-use outrigger_runtime::fixture::Warnings;
+use outrigger_runtime::{fence::Fence, fixture::Warnings};
+
+/// Limit of every wait for something that must come.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A kubeconfig with these entries of its cluster and its user.
+fn kubeconfig(directory: &Path, cluster: &serde_json::Value, user: &serde_json::Value) -> Source {
+    let file = json!({
+        "clusters": [{ "name": "c", "cluster": cluster }],
+        "users": [{"name": "of another", "user": {"token": "other"}}, { "name": "u", "user": user }],
+        "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "x",
+    });
+    let path = directory.join("kubeconfig");
+    fs::write(&path, file.to_string()).unwrap();
+    Source {
+        kubeconfig: Some(path),
+        master: None,
+    }
+}
+
+/// A kubeconfig for `server`.
+fn of(directory: &Path, server: &Server, user: &serde_json::Value) -> Source {
+    let cluster = json!({
+        "server": format!("https://{}", server.address),
+        "certificate-authority-data": BASE64_STANDARD.encode(&server.ca),
+    });
+    kubeconfig(directory, &cluster, user)
+}
+
+async fn clients(source: &Source) -> Result<Clients, SourceError> {
+    Clients::new(source.load().unwrap(), ClientMetrics::default()).await
+}
+
+async fn api(source: &Source) -> Api {
+    Api::new(
+        clients(source)
+            .await
+            .unwrap()
+            .build("test", Budget::UNLIMITED),
+    )
+}
+
+async fn get(api: &Api) -> Result<serde_json::Value, String> {
+    let got = timeout(WAIT, api.get("/version"));
+    got.await.unwrap().map_err(|error| error.to_string())
+}
+
+/// A fence, and the switch that says whether this process leads.
+fn fence() -> (Fence, Arc<AtomicBool>) {
+    let leads = Arc::new(AtomicBool::new(true));
+    let flag = Arc::clone(&leads);
+    let is_leader = move || flag.load(Ordering::Relaxed);
+    (Fence::new(is_leader, &CancellationToken::new()), leads)
+}
 
 fn govern(budget: Budget) -> Govern {
     Govern {
         agent: HeaderValue::from_static("test"),
         limiter: budget.limiter(),
         places: Arc::new(Semaphore::new(IN_FLIGHT)),
-        metrics: ClientMetrics::register(&mut Registry::default()),
+        metrics: ClientMetrics::default(),
         host: "host".into(),
         traffic: Traffic::default(),
     }
@@ -36,8 +100,7 @@ async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
         }
     });
     let client = govern(Budget::UNLIMITED).around(server);
-    let client = ClientBuilder::new(client, "default").build();
-    let api = crate::api::Api::new(client);
+    let api = Api::new(Client::new(client, "default"));
     let writes = (0..5 * IN_FLIGHT).map(|_| api.create_unread("/api/v1/events", &()));
     let ended = futures::future::join_all(writes).await;
     assert_eq!(most.load(Ordering::Relaxed), IN_FLIGHT);
@@ -51,7 +114,6 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
         qps: 10.0,
         burst: 1,
     };
-    let govern = govern(budget);
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
     let server = service_fn(move |_: Request<Body>| {
@@ -61,11 +123,8 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
             Ok::<_, BoxError>(Response::new(Body::empty()))
         }
     });
-    let client = govern.around(server);
-    let leads = Arc::new(AtomicBool::new(true));
-    let flag = Arc::clone(&leads);
-    let is_leader = move || flag.load(Ordering::Relaxed);
-    let fence = Fence::new(is_leader, &CancellationToken::new());
+    let client = govern(budget).around(Filter::new(server, fenced));
+    let (fence, leads) = fence();
     let write = || {
         let mut request = Request::new(Body::empty());
         *request.method_mut() = Method::PATCH;
@@ -83,17 +142,16 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
     assert_eq!(sent.load(Ordering::Relaxed), 1);
 }
 
-#[tokio::test]
-async fn bad_sources_are_named() {
+#[test]
+fn bad_sources_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
-    let message = async |source: Source| source.load().await.unwrap_err().to_string();
+    let message = |source: Source| source.load().unwrap_err().to_string();
 
     let missing = message(Source {
         kubeconfig: Some(path.clone()),
         master: None,
-    })
-    .await;
+    });
     assert!(
         missing.contains("kubeconfig") && missing.contains("No such file"),
         "{missing}"
@@ -103,8 +161,7 @@ async fn bad_sources_are_named() {
     let junk = message(Source {
         kubeconfig: Some(path.clone()),
         master: None,
-    })
-    .await;
+    });
     assert!(junk.contains(path.to_str().unwrap()), "{junk}");
     assert_eq!(junk.lines().count(), 1, "{junk}");
 
@@ -113,22 +170,19 @@ async fn bad_sources_are_named() {
     let broken = message(Source {
         kubeconfig: Some(path.clone()),
         master: None,
-    })
-    .await;
+    });
     assert_eq!(broken.lines().count(), 1, "{broken}");
     assert!(broken.contains("line ") && broken.len() < 300, "{broken}");
 
     let master = message(Source {
         kubeconfig: None,
         master: Some("10.0.0.1".into()),
-    })
-    .await;
+    });
     assert!(master.contains("\"10.0.0.1\" is not a URL"), "{master}");
     let login = message(Source {
         kubeconfig: None,
         master: Some("https://ann:hush hush@10.0.0.1".into()),
-    })
-    .await;
+    });
     assert!(login.contains("\"https://10.0.0.1\" is not"), "{login}");
 
     // A token that stands where an object should.
@@ -137,14 +191,13 @@ async fn bad_sources_are_named() {
     let token = message(Source {
         kubeconfig: Some(path.clone()),
         master: None,
-    })
-    .await;
+    });
     assert!(!token.contains("hush"), "{token}");
 }
 
 /// Each request and each message would carry them.
-#[tokio::test]
-async fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
+#[test]
+fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
     let server = "https://ann:hush@10.0.0.1:6443/behind";
@@ -166,7 +219,7 @@ async fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
         },
     ] {
         let warnings = Warnings::listen();
-        let loaded = source.load().await.unwrap();
+        let loaded = source.load().unwrap();
         let url = loaded.config.cluster_url.to_string();
         assert_eq!(url, "https://10.0.0.1:6443/behind");
         let said = warnings.with("names a user, which is left out");
@@ -178,6 +231,7 @@ async fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
 #[test]
 fn a_client_says_who_it_is() {
     let agent = user_agent("node-controller");
+    let agent = agent.to_str().unwrap();
     assert!(agent.starts_with("outrigger/0."), "{agent}");
     assert!(agent.ends_with(") node-controller"), "{agent}");
 }

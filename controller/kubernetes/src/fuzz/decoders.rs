@@ -1,6 +1,6 @@
 //! No byte of an API server, a kubelet or a file ends the process, and one odd object costs no other one.
 
-use std::{fs, sync::OnceLock, time::Duration};
+use std::sync::OnceLock;
 
 use outrigger_core::{csr::CsrView, node::NodeView, service::ServiceView, volume::VolumeView};
 use outrigger_runtime::fixture::near;
@@ -9,10 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{csr, edits, node, pkcs10, service, volume};
-use crate::{
-    client::Source,
-    decode::{self, Item, ListReader, ObjectEvent},
-};
+use crate::decode::{self, Item, ListReader, ObjectEvent};
 
 /// Longest cause of an object that cannot be decoded, in bytes: 200 characters.
 const LONGEST_CAUSE: usize = 800;
@@ -37,21 +34,6 @@ fn decode<V: DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
 
 /// Made once: a key takes a while.
 static PKCS10: OnceLock<Vec<u8>> = OnceLock::new();
-
-const KUBECONFIG: &str = "apiVersion: v1
-kind: Config
-current-context: c
-contexts:
-- name: c
-  context: {cluster: k, user: u, namespace: n}
-clusters:
-- name: k
-  cluster: {server: 'https://10.0.0.1:6443', insecure-skip-tls-verify: true, tls-server-name: s, proxy-url: 'http://p:1'}
-users:
-- name: u
-  user:
-    exec: {apiVersion: client.authentication.k8s.io/v1, command: /none, args: [a], env: [{name: A, value: b}]}
-";
 
 proptest! {
     #[test]
@@ -96,18 +78,5 @@ proptest! {
         prop_assert_eq!(&read(piece), &whole);
         // No more is handed out than came.
         prop_assert!(whole.0.iter().map(Vec::len).sum::<usize>() <= bytes.len());
-    }
-
-    #[test]
-    fn a_kubeconfig(edits in edits()) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kubeconfig");
-        fs::write(&path, near::bytes(KUBECONFIG.as_bytes(), &edits)).unwrap();
-        let source = Source { kubeconfig: Some(path), master: None };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let load = async { tokio::time::timeout(Duration::from_secs(10), source.load()).await };
-        if let Err(error) = runtime.block_on(load).unwrap() {
-            prop_assert!(!error.to_string().is_empty());
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! A TLS server that notes the client certificates, and a proxy that notes where to.
+//! A TLS server that notes the logins of requests, and a proxy that notes where to.
 
 use std::{
     convert::Infallible,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response, header::AUTHORIZATION};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
     body::{Frame, Incoming},
@@ -39,15 +39,17 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// PEM.
     pub(super) ca: String,
-    names: Arc<Mutex<Vec<String>>>,
-    writes: Arc<Mutex<Vec<String>>>,
+    logins: Arc<Mutex<Vec<String>>>,
     refused: Arc<Mutex<Option<String>>>,
     _tasks: JoinSet<()>,
 }
 
-/// A self-signed certificate for this common name.
+/// A self-signed certificate for this common name, which ended in 2026 if it is called "expired".
 pub(super) fn pair(name: &str) -> CertifiedKey<KeyPair> {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    if name == "expired" {
+        params.not_after = rcgen::date_time_ymd(2026, 2, 3);
+    }
     params.distinguished_name.push(DnType::CommonName, name);
     let signing_key = KeyPair::generate().unwrap();
     let cert = params.self_signed(&signing_key).unwrap();
@@ -77,37 +79,35 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let names = Arc::<Mutex<Vec<String>>>::default();
-        let writes = Arc::<Mutex<Vec<String>>>::default();
+        let logins = Arc::<Mutex<Vec<String>>>::default();
         let refused = Arc::<Mutex<Option<String>>>::default();
         let mut tasks = JoinSet::new();
-        let (noted, refuses) = (Arc::clone(&names), Arc::clone(&refused));
-        let written = Arc::clone(&writes);
+        let (noted, refuses) = (Arc::clone(&logins), Arc::clone(&refused));
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
-                let (refuses, written) = (Arc::clone(&refuses), Arc::clone(&written));
+                let refuses = Arc::clone(&refuses);
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
-                    let name = stream.get_ref().1.peer_certificates().map(|chain| {
-                        let (_, first) = x509_parser::parse_x509_certificate(&chain[0]).unwrap();
-                        let name = first.subject().iter_common_name().next().unwrap();
-                        name.as_str().unwrap().to_owned()
-                    });
-                    noted.lock().unwrap().extend(name.clone());
+                    let chain = stream.get_ref().1.peer_certificates();
+                    let name = chain.map_or_else(String::new, common_name);
                     let service = service_fn(move |request: Request<Incoming>| {
-                        let refused = name.is_some() && *refuses.lock().unwrap() == name;
-                        let written = Arc::clone(&written);
+                        let header = request.headers().get(AUTHORIZATION);
+                        let header = header.map(|header| header.to_str().unwrap().to_owned());
+                        let login = header.unwrap_or_else(|| name.clone());
+                        let is_refused = refuses.lock().unwrap().as_ref() == Some(&login);
+                        let mut noted = noted.lock().unwrap();
+                        if noted.last() != Some(&login) {
+                            noted.push(login);
+                        }
                         async move {
-                            let code = if refused { 401 } else { 200 };
+                            let code = if is_refused { 401 } else { 200 };
                             let answer = Response::builder().status(code);
-                            Ok::<_, Infallible>(
-                                answer.body(answered(request, &written).await).unwrap(),
-                            )
+                            Ok::<_, Infallible>(answer.body(answered(request).await).unwrap())
                         }
                     });
                     let http = auto::Builder::new(TokioExecutor::new());
@@ -118,46 +118,37 @@ impl Server {
         Self {
             address,
             ca: own.cert.pem(),
-            names,
-            writes,
+            logins,
             refused,
             _tasks: tasks,
         }
     }
 
-    /// The common names of the certificates, one for each connection that presented one.
-    pub(super) fn presented(&self) -> Vec<String> {
-        self.names.lock().unwrap().clone()
+    /// `Authorization`, else the common name of the certificate, of each request with another login than the one before.
+    pub(super) fn logins(&self) -> Vec<String> {
+        self.logins.lock().unwrap().clone()
     }
 
-    /// Methods of the requests that change something, which came completely.
-    pub(super) fn writes(&self) -> Vec<String> {
-        self.writes.lock().unwrap().clone()
-    }
-
-    /// Answers 401 to requests on connections with this certificate.
-    pub(super) fn refuse(&self, name: &str) {
-        *self.refused.lock().unwrap() = Some(name.to_owned());
+    /// Answers 401 to requests with this login from now on.
+    pub(super) fn refuse(&self, login: &str) {
+        *self.refused.lock().unwrap() = Some(login.to_owned());
     }
 }
 
+fn common_name(chain: &[CertificateDer<'_>]) -> String {
+    let (_, first) = x509_parser::parse_x509_certificate(&chain[0]).unwrap();
+    let name = first.subject().iter_common_name().next().unwrap();
+    name.as_str().unwrap().to_owned()
+}
+
 /// The answer to a request. That to a watch never ends.
-async fn answered(
-    request: Request<Incoming>,
-    written: &Mutex<Vec<String>>,
-) -> BoxBody<Bytes, Infallible> {
-    if request
-        .uri()
-        .query()
-        .is_some_and(|query| query.contains("watch=true"))
-    {
+async fn answered(request: Request<Incoming>) -> BoxBody<Bytes, Infallible> {
+    let query = request.uri().query().unwrap_or_default();
+    if query.contains("watch=true") {
         let frames = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
         return BoxBody::new(StreamBody::new(frames));
     }
-    let method = request.method().clone();
-    if request.into_body().collect().await.is_ok() && method != Method::GET {
-        written.lock().unwrap().push(method.to_string());
-    }
+    let _ = request.into_body().collect().await;
     Full::new(Bytes::from_static(b"{}")).boxed()
 }
 

@@ -3,15 +3,12 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use super::*;
+use crate::fixture::scripted;
 use futures::FutureExt;
 use http::Method;
-use parking_lot::Mutex;
 
-use super::*;
-use crate::authenticator::Authenticator;
-use crate::fixture::scripted;
-
-type Log = Arc<Mutex<Vec<String>>>;
+type Log = Arc<parking_lot::Mutex<Vec<String>>>;
 
 /// An API server without the account, whose tokens are numbered; `refuse` says no for so long.
 fn api(refuse: Arc<AtomicU32>) -> (Api, Log) {
@@ -43,9 +40,8 @@ fn api(refuse: Arc<AtomicU32>) -> (Api, Log) {
     (Api::new(client), log)
 }
 
-async fn token(authenticator: &Authenticator) -> String {
-    let credential = authenticator.current().await.unwrap();
-    let header = credential.header.unwrap();
+async fn token(account: &Account) -> String {
+    let header = account.header().await;
     assert!(header.is_sensitive());
     header.to_str().unwrap().to_owned()
 }
@@ -53,9 +49,7 @@ async fn token(authenticator: &Authenticator) -> String {
 #[tokio::test(start_paused = true)]
 async fn an_account_that_is_missing_is_made() {
     let (api, log) = api(Arc::default());
-    let account = Authenticator::of_service_account(api, "node-controller")
-        .await
-        .unwrap();
+    let account = Account::open(api, "node-controller").await.unwrap();
     assert_eq!(token(&account).await, "Bearer token-1");
     assert_eq!(
         *log.lock(),
@@ -66,16 +60,9 @@ async fn an_account_that_is_missing_is_made() {
 #[tokio::test(start_paused = true)]
 async fn four_failures_in_a_row_are_the_end() {
     let (api, _) = api(Arc::new(3.into()));
-    assert!(
-        Authenticator::of_service_account(api, "node-controller")
-            .await
-            .is_ok()
-    );
+    assert!(Account::open(api, "node-controller").await.is_ok());
     let (api, log) = self::api(Arc::new(4.into()));
-    let error = Authenticator::of_service_account(api, "node-controller")
-        .await
-        .err()
-        .unwrap();
+    let error = Account::open(api, "node-controller").await.err().unwrap();
     let error = error.to_string();
     assert!(error.contains("kube-system/node-controller"), "{error}");
     assert!(
@@ -89,9 +76,7 @@ async fn four_failures_in_a_row_are_the_end() {
 async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
     let refuse = Arc::new(AtomicU32::new(0));
     let (api, log) = api(Arc::clone(&refuse));
-    let account = Authenticator::of_service_account(api, "node-controller")
-        .await
-        .unwrap();
+    let account = Account::open(api, "node-controller").await.unwrap();
     // A request each second.
     let after = async |seconds| {
         let mut used = String::new();
@@ -102,19 +87,15 @@ async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
         used
     };
     assert_eq!(after(799).await, "Bearer token-1");
-    // The API server is away for a while when a fifth of the life is left: no request waits for it.
+    // The API server is away for a while when a fifth of the life is left.
     refuse.store(5, Ordering::Relaxed);
     assert_eq!(after(2).await, "Bearer token-1");
     assert_eq!(after(60).await, "Bearer token-2");
-    let refused = async || {
-        let credential = account.current().await.unwrap();
-        account.refused(&credential, "server");
-    };
-    refused().await;
+    account.refused();
     assert_eq!(after(1).await, "Bearer token-3");
     // Not more often than that, however often it is refused.
     for _ in 0..100 {
-        refused().await;
+        account.refused();
     }
     assert_eq!(after(3).await, "Bearer token-3");
     assert_eq!(after(3).await, "Bearer token-4");

@@ -8,7 +8,7 @@ use super::{
     server::{Fate, Relay, Server},
     *,
 };
-use crate::{api::Begin, error::ApiError};
+use crate::api::Begin;
 
 /// Within which client-go notices it.
 const NOTICED: Duration = Duration::from_secs(45);
@@ -28,7 +28,7 @@ async fn way() -> Way {
         "server": format!("https://{}", relay.address),
         "certificate-authority-data": BASE64_STANDARD.encode(&server.ca),
     });
-    let api = api(&write(directory.path(), &cluster, &json!({}))).await;
+    let api = api(&kubeconfig(directory.path(), &cluster, &json!({}))).await;
     Way {
         api,
         relay,
@@ -110,13 +110,7 @@ async fn all_requests_of_a_client_share_one_connection() {
 async fn a_server_that_speaks_http_1_1_alone_is_spoken_to() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::speaking(&["http/1.1"]).await;
-    let api = api(&kubeconfig(
-        directory.path(),
-        &server,
-        &json!({}),
-        &json!({}),
-    ))
-    .await;
+    let api = api(&of(directory.path(), &server, &json!({}))).await;
     let watch = api
         .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
         .await;

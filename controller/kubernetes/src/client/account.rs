@@ -1,0 +1,185 @@
+//! A service account for each controller (`--use-service-account-credentials`), so that the audit
+//! log names the controller of each request, and each has the rights it needs alone.
+//!
+//! RBAC, in `kube-system`: `create` on `serviceaccounts/token`, and on `serviceaccounts` unless an
+//! administrator makes them.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use outrigger_core::error_class::ErrorClass;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+use tracing::{debug, info, warn};
+
+use crate::{api::Api, error::ApiError};
+
+/// Where the accounts live.
+const NAMESPACE: &str = "kube-system";
+
+/// How long a token is to last, in seconds. The API server may give another one.
+const LIFE: u32 = 3600;
+
+/// A token is replaced after this share of its life: the API server may be away for minutes.
+const REFRESH: f64 = 0.8;
+
+/// Tries to get the first token.
+const TRIES: u32 = 4;
+
+/// Pause after the first failure to get the first token; doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Shortest pause between two requests for a later token.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A controller cannot act as its service account.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no token for the service account {NAMESPACE}/{account}: {reason}; grant what docs/rbac.md \
+     lists for --use-service-account-credentials, or run without that flag"
+)]
+pub struct NoToken {
+    account: &'static str,
+    reason: String,
+}
+
+/// A service account, whose tokens are requested with the process's own rights.
+pub(super) struct Account {
+    api: Api,
+    name: &'static str,
+    token: Mutex<Token>,
+}
+
+struct Token {
+    header: HeaderValue,
+    obtained: Instant,
+    refresh_at: Instant,
+}
+
+#[derive(Deserialize)]
+struct TokenRequest {
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    /// The API server's answer to the requested lifetime.
+    expiration_seconds: u32,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    token: String,
+}
+
+impl NoToken {
+    pub(super) const fn new(account: &'static str, reason: String) -> Self {
+        Self { account, reason }
+    }
+}
+
+impl Account {
+    /// The service account `name`, which is made if there is none. Tries [`TRIES`] times to get its first token.
+    ///
+    /// # Errors
+    /// The last failure to get the token.
+    pub(super) async fn open(api: Api, name: &'static str) -> Result<Self, NoToken> {
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 1;
+        let token = loop {
+            match obtain(&api, name).await {
+                Ok(token) => break token,
+                Err(error) if tries < TRIES && error.class() != ErrorClass::Invalid => {
+                    debug!(account = name, %error, "service account has no token yet");
+                    tries += 1;
+                    sleep(pause).await;
+                    pause *= 2;
+                }
+                Err(error) => return Err(NoToken::new(name, error.to_string())),
+            }
+        };
+        info!(account = name, "acting as a service account of {NAMESPACE}");
+        Ok(Self {
+            api,
+            name,
+            token: Mutex::new(token),
+        })
+    }
+
+    /// Value of `Authorization`. A request that comes when the token is due waits for another one; where there is
+    /// none, the former is used on.
+    pub(super) async fn header(&self) -> HeaderValue {
+        let mut token = self.token.lock().await;
+        if token.refresh_at <= Instant::now() {
+            match obtain(&self.api, self.name).await {
+                Ok(newest) => *token = newest,
+                Err(error) => {
+                    warn!(account = self.name, %error, "no other token for the service account");
+                    token.refresh_at = Instant::now() + PAUSE;
+                }
+            }
+        }
+        token.header.clone()
+    }
+
+    /// The API server does not accept the token. A late answer about a former one may cost one more token.
+    pub(super) fn refused(&self) {
+        if let Ok(mut token) = self.token.try_lock() {
+            token.refresh_at = token.refresh_at.min(token.obtained + PAUSE);
+        }
+    }
+}
+
+/// A token of the account `name`, which is made if there is none.
+async fn obtain(api: &Api, name: &str) -> Result<Token, ApiError> {
+    match request(api, name).await {
+        Err(error) if error.is_not_found() => {
+            create(api, name).await?;
+            request(api, name).await
+        }
+        other => other,
+    }
+}
+
+async fn request(api: &Api, name: &str) -> Result<Token, ApiError> {
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": LIFE},
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token");
+    let answer: TokenRequest = api.create(&path, &request).await?;
+    let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
+        .map_err(|error| ApiError::Decode(error.to_string()))?;
+    header.set_sensitive(true);
+    let life = Duration::from_secs(answer.spec.expiration_seconds.into());
+    let obtained = Instant::now();
+    Ok(Token {
+        header,
+        obtained,
+        refresh_at: obtained + life.mul_f64(REFRESH),
+    })
+}
+
+async fn create(api: &Api, name: &str) -> Result<(), ApiError> {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
+    match api.create_unread(&path, &object).await {
+        // Another replica was quicker.
+        Err(error) if error.code() == Some(409) => Ok(()),
+        created => created,
+    }
+}
+
+#[cfg(test)]
+mod tests;

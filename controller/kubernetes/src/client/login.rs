@@ -1,0 +1,311 @@
+//! The login of an identity: TLS with its certificate, headers, token. Built again when a file that it rests on changes.
+//!
+//! kube re-reads a token file and runs a credential plugin again before its token expires, and does neither for
+//! certificates. So the kubeconfig, with all files that it names, is read again by this module, and the stack of kube's
+//! layers is built again when anything in it is different. Connections of the former login end with their last request.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use http::{Request, header::AUTHORIZATION};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::proxy::matcher::Intercept;
+use jiff::Timestamp;
+use kube::{
+    Config,
+    client::{
+        Body, ConfigExt,
+        middleware::{AuthLayer, ExtraHeadersLayer},
+    },
+    config::AuthInfo,
+};
+use outrigger_runtime::{fence::Fence, log_repeated, telemetry::Repeats};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
+use tower::{BoxError, ServiceBuilder, filter::AsyncFilterLayer};
+use tracing::info;
+
+use super::{
+    account::Account,
+    proxy::{Way, way},
+    source::ApiServer,
+    transport::{Connector, HttpClient, Stack},
+};
+use crate::{
+    certificate::validity,
+    error::{Fenced, login_fault},
+};
+
+/// How often the files are read again.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Shortest pause between two looks at the files, however often the API server answers 401.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A plugin's certificate is replaced so long before it ends. A plugin's token is kube's to replace, as early.
+const EARLY: Duration = Duration::from_mins(1);
+
+/// How long a plugin may run at the start. Later it has no limit, but only requests that need it wait for it.
+const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection may take, that of a proxy and TLS included. The fence is asked before it, so this is no
+/// longer than the default pause between the end of one leader's term and the beginning of the next.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The login of the moment of one identity.
+pub(super) struct CurrentLogin {
+    server: ApiServer,
+    way: Way,
+    /// The identity, if it is not that of the kubeconfig's user or of the Pod.
+    account: Option<Arc<Account>>,
+    state: Mutex<State>,
+    failures: Repeats,
+    refusals: Repeats,
+}
+
+struct State {
+    login: Arc<Login>,
+    /// When to look at the files; absent while a look goes on, and if there are none.
+    look_at: Option<Instant>,
+    not_before: Instant,
+    /// The API server answered 401 to `login`.
+    is_refused: bool,
+}
+
+impl CurrentLogin {
+    /// The login of the user of `server`, or of `account`, through `proxy`.
+    ///
+    /// # Errors
+    /// A proxy, a certificate or a credential that cannot be used, or a plugin that does not end, as a sentence.
+    pub(super) async fn open(
+        server: ApiServer,
+        proxy: Option<Intercept>,
+        account: Option<Arc<Account>>,
+    ) -> Result<Self, String> {
+        let way = way(proxy)?;
+        let (config, built_way, of) = (server.config.clone(), way.clone(), account.clone());
+        let built = spawn_blocking(move || Login::new(config, built_way, of));
+        let built = timeout(PLUGIN_TIMEOUT, built).await.map_err(|_| {
+            let limit = PLUGIN_TIMEOUT.as_secs();
+            format!("the credential plugin did not end within {limit} s")
+        })?;
+        let login = built.map_err(|died| died.to_string())??;
+        let now = Instant::now();
+        let state = State {
+            login: Arc::new(login),
+            look_at: server.source.is_some().then(|| now + LOOK),
+            not_before: now,
+            is_refused: false,
+        };
+        Ok(Self {
+            server,
+            way,
+            account,
+            state: Mutex::new(state),
+            failures: Repeats::default(),
+            refusals: Repeats::default(),
+        })
+    }
+
+    /// The login for a request now. If a look at the files is due, it begins on another thread, and no request waits
+    /// for it.
+    pub(super) fn get(self: &Arc<Self>) -> Arc<Login> {
+        let mut state = self.state.lock();
+        if state.look_at.is_some_and(|due| due <= Instant::now()) {
+            state.look_at = None;
+            let this = Arc::clone(self);
+            drop(spawn_blocking(move || this.look()));
+        }
+        Arc::clone(&state.login)
+    }
+
+    /// The API server answered 401 to a request with `login`. Says once a minute what may be wrong with it, since the
+    /// API server's own answer is no more than "Unauthorized".
+    pub(super) fn refused(&self, login: &Arc<Login>) {
+        let (server, hint) = (
+            &self.server.config.cluster_url,
+            login.hint(Timestamp::now()),
+        );
+        log_repeated!(
+            warn, self.refusals, "", %server, hint,
+            "the API server does not accept this process's credentials (HTTP 401)"
+        );
+        if let Some(account) = &self.account {
+            account.refused();
+        }
+        let mut state = self.state.lock();
+        if Arc::ptr_eq(&state.login, login) {
+            state.is_refused = true;
+            let not_before = state.not_before;
+            state.look_at = state.look_at.map(|due| due.min(not_before));
+        }
+    }
+
+    /// Reads all files again. Blocks on the disk, and on a plugin.
+    fn look(&self) {
+        let (former, is_refused) = {
+            let state = self.state.lock();
+            (Arc::clone(&state.login), state.is_refused)
+        };
+        let renewed = self.renewed(&former, is_refused);
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        (state.look_at, state.not_before) = (Some(now + LOOK), now + PAUSE);
+        state.is_refused = false;
+        match renewed {
+            Ok(None) => {}
+            Ok(Some(login)) => {
+                info!("the credentials for the API server are new");
+                state.login = Arc::new(login);
+            }
+            Err(error) => log_repeated!(
+                warn,
+                self.failures,
+                "",
+                error,
+                "the former credential is used on, as long as it is good"
+            ),
+        }
+    }
+
+    /// Another login, if the files or a plugin have one.
+    fn renewed(&self, former: &Login, is_refused: bool) -> Result<Option<Login>, String> {
+        let config = self.server.read_again()?;
+        let has_plugin = self.account.is_none() && config.auth_info.exec.is_some();
+        let is_due = has_plugin && (is_refused || former.ends_before(Timestamp::now() + EARLY));
+        if !is_due && inputs(&config) == former.inputs {
+            return Ok(None);
+        }
+        Login::new(config, self.way.clone(), self.account.clone()).map(Some)
+    }
+}
+
+/// TLS, headers and token with which an identity appears before the API server.
+pub(super) struct Login {
+    connector: Connector,
+    headers: ExtraHeadersLayer,
+    /// Token, or user and password.
+    auth: Option<AuthLayer>,
+    account: Option<Arc<Account>>,
+    /// When the client certificate begins and ends.
+    certificate: Option<(Timestamp, Timestamp)>,
+    /// The configuration from which it was built.
+    inputs: Value,
+}
+
+impl Login {
+    /// Blocks on the disk, and on a plugin.
+    fn new(mut config: Config, way: Way, account: Option<Arc<Account>>) -> Result<Self, String> {
+        let inputs = inputs(&config);
+        if account.is_some() {
+            // The user, and its impersonation, are not the account's.
+            config.auth_info = AuthInfo::default();
+        }
+        let plugin = config.auth_info.exec.as_ref();
+        let plugin = plugin.and_then(|exec| exec.command.clone());
+        let refuse = |error: kube::Error| match &plugin {
+            Some(command) => format!("exec {command}: {}", login_fault(&error)),
+            None => login_fault(&error),
+        };
+        let headers = config.extra_headers_layer().map_err(refuse)?;
+        let auth = config.auth_layer().map_err(refuse)?;
+        if auth.is_some() {
+            // A plugin that yields tokens need not run for a certificate.
+            config.auth_info.exec = None;
+        }
+        let tls = config.rustls_client_config().map_err(refuse)?;
+        let certificate = tls.client_auth_cert_resolver.resolve(&[], &[]);
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http();
+        let https = match config.tls_server_name {
+            Some(name) => {
+                let parsed = name.clone().try_into();
+                let name = parsed.map_err(|error| format!("tls-server-name {name:?}: {error}"))?;
+                https.with_server_name_resolver(FixedServerNameResolver::new(name))
+            }
+            None => https,
+        };
+        let https: HttpsConnector<Way> = https.enable_all_versions().wrap_connector(way);
+        let mut connector = TimeoutConnector::new(https);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        Ok(Self {
+            connector,
+            headers,
+            auth,
+            account,
+            certificate: certificate.and_then(|pair| validity(&pair.cert)),
+            inputs,
+        })
+    }
+
+    pub(super) fn connector(&self) -> Connector {
+        self.connector.clone()
+    }
+
+    /// Sends requests with this login by `http`, and a write only if its [`Fence`] is open after the last wait.
+    pub(super) fn around(&self, http: HttpClient) -> Stack {
+        let account = self.account.clone().map(|account| {
+            AsyncFilterLayer::new(move |mut request: Request<Body>| {
+                let account = Arc::clone(&account);
+                async move {
+                    let header = account.header().await;
+                    request.headers_mut().insert(AUTHORIZATION, header);
+                    Ok::<_, BoxError>(request)
+                }
+                .boxed()
+            })
+        });
+        let stack = ServiceBuilder::new()
+            .layer(&self.headers)
+            .option_layer(self.auth.as_ref())
+            .option_layer(account)
+            .filter(fenced)
+            .service(http);
+        Stack::new(stack)
+    }
+
+    fn ends_before(&self, time: Timestamp) -> bool {
+        self.certificate.is_some_and(|(_, end)| end < time)
+    }
+
+    fn hint(&self, now: Timestamp) -> String {
+        match self.certificate {
+            Some((_, end)) if end < now => {
+                format!("the client certificate expired on {end}: renew it")
+            }
+            Some((_, end)) => format!(
+                "the client certificate is valid until {end}: check that the API server trusts its CA"
+            ),
+            None => "check that its credentials have not expired or been revoked".to_owned(),
+        }
+    }
+}
+
+/// All that a login is built from, to be compared. Maps have no order in it.
+fn inputs(config: &Config) -> Value {
+    let user = &config.auth_info;
+    let files = [&user.client_certificate, &user.client_key];
+    let files = files.map(|path| path.as_ref().map(|path| fs::read(path).ok()));
+    json!([
+        user,
+        config.root_cert,
+        config.tls_server_name,
+        config.accept_invalid_certs,
+        files
+    ])
+}
+
+/// Lets a write pass only as long as its lease term lasts.
+pub(super) fn fenced(request: Request<Body>) -> Result<Request<Body>, Fenced> {
+    let fence = request.extensions().get::<Fence>();
+    if fence.is_some_and(|fence| !fence.may_write()) {
+        return Err(Fenced);
+    }
+    Ok(request)
+}

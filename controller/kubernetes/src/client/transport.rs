@@ -1,0 +1,132 @@
+//! The connections of a client. The API server speaks HTTP/2: all requests of a client share one connection, whose other
+//! end is asked for a sign of life. A server or proxy that speaks HTTP/1.1 alone has a connection for each request in flight.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::client::Body;
+use parking_lot::Mutex;
+use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
+
+use super::{
+    login::{CurrentLogin, Login},
+    proxy::Way,
+};
+
+/// A connection on which nothing came for so long is pinged, as client-go does it.
+pub(super) const PING_AFTER: Duration = Duration::from_secs(30);
+
+/// A connection that does not answer a ping for so long is dead, with all that waits on it.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+pub(super) type Connector = TimeoutConnector<HttpsConnector<Way>>;
+pub(super) type HttpClient = legacy::Client<Connector, Body>;
+pub(super) type Stack = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// Sends requests with the login of the moment. Clones share the connections.
+#[derive(Clone)]
+pub(super) struct Transport {
+    login: Arc<CurrentLogin>,
+    pool: Arc<Mutex<Pool>>,
+}
+
+/// The connections of the requests to come. Those of former pools end with the last request on them.
+struct Pool {
+    login: Arc<Login>,
+    stack: Stack,
+    /// Another one for each pool.
+    number: u64,
+}
+
+impl Transport {
+    pub(super) fn new(login: Arc<CurrentLogin>) -> Self {
+        let pool = Pool::new(login.get(), 0);
+        Self {
+            login,
+            pool: Arc::new(Mutex::new(pool)),
+        }
+    }
+
+    fn stack(&self) -> (Arc<Login>, Stack, Unanswered<'_>) {
+        let login = self.login.get();
+        let mut pool = self.pool.lock();
+        if !Arc::ptr_eq(&pool.login, &login) {
+            *pool = Pool::new(Arc::clone(&login), pool.number + 1);
+        }
+        let unanswered = Unanswered {
+            pool: &self.pool,
+            number: Some(pool.number),
+        };
+        (login, pool.stack.clone(), unanswered)
+    }
+}
+
+impl Pool {
+    fn new(login: Arc<Login>, number: u64) -> Self {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING_AFTER)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_keep_alive_while_idle(true)
+            .build(login.connector());
+        let stack = login.around(http);
+        Self {
+            login,
+            stack,
+            number,
+        }
+    }
+}
+
+/// A request in flight. Given up, it takes its connection out of use: it may be dead, and a request such as the
+/// renewal of the Lease cannot wait for the ping. Over HTTP/1.1 hyper does the same.
+struct Unanswered<'a> {
+    pool: &'a Mutex<Pool>,
+    /// The number of its pool; absent once there was an answer.
+    number: Option<u64>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        let mut pool = self.pool.lock();
+        if self.number == Some(pool.number) {
+            *pool = Pool::new(Arc::clone(&pool.login), pool.number + 1);
+        }
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Incoming>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (login, stack, mut unanswered) = this.stack();
+            let result = stack.oneshot(request).await;
+            unanswered.number = None;
+            let status = result.as_ref().map(Response::status);
+            if matches!(status, Ok(StatusCode::UNAUTHORIZED)) {
+                this.login.refused(&login);
+            }
+            result
+        })
+    }
+}
