@@ -12,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 use tokio::{
-    sync::watch,
+    sync::{Mutex, watch},
     time::{Instant, sleep},
 };
 use tracing::{info, warn};
@@ -126,6 +126,12 @@ pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     api.uid(KUBE_SYSTEM).await
 }
 
+/// A question for the UID that was answered.
+struct Question {
+    began: Instant,
+    result: Result<(), ApiError>,
+}
+
 /// The cluster that the stores show, recognised by the UID of its namespace `kube-system`, which is asked for before a watch
 /// begins again and before the Lease is made or claimed: the address of an API server, and the kubeconfig, may lead to another
 /// cluster by then. A list of that one would look as if all objects of this one were deleted, and a Lease made there would
@@ -137,6 +143,8 @@ pub struct SameCluster {
     api: Api,
     /// The first answer.
     uid: Arc<OnceLock<Box<str>>>,
+    /// That of [`Self::confirm`]. Locked while one is under way.
+    last_question: Arc<Mutex<Option<Question>>>,
     other: watch::Sender<Option<Box<str>>>,
 }
 
@@ -146,6 +154,7 @@ impl SameCluster {
         Self {
             api,
             uid: Arc::new(uid.map(OnceLock::from).unwrap_or_default()),
+            last_question: Arc::default(),
             other: watch::Sender::new(None),
         }
     }
@@ -162,12 +171,25 @@ impl SameCluster {
     }
 
     /// Returns if the API server is that of the cluster, or does not let its UID be read. Once it is another one's,
-    /// [`Self::replaced`] returns.
+    /// [`Self::replaced`] returns. Stores whose watches break together share a question that began after that.
     ///
     /// # Errors
     /// There is no answer, or it is another cluster's.
     pub async fn confirm(&self) -> Result<(), ApiError> {
-        self.confirm_by(&self.api).await
+        let needed = Instant::now();
+        let mut last = self.last_question.lock().await;
+        if let Some(Question { began, result }) = &*last
+            && *began > needed
+        {
+            return result.clone();
+        }
+        let began = Instant::now();
+        let result = self.confirm_by(&self.api).await;
+        *last = Some(Question {
+            began,
+            result: result.clone(),
+        });
+        result
     }
 
     /// The same by another client.

@@ -83,3 +83,24 @@ async fn only_another_uid_is_another_cluster() {
     assert!(why.contains("is def, and was abc"), "{why}");
     assert!(cluster.confirm().await.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn stores_whose_watches_break_together_share_a_question() {
+    let questions = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&questions);
+    let client = scripted::client(move |_| {
+        *count.lock() += 1;
+        async {
+            sleep(Duration::from_secs(1)).await;
+            scripted::json(200, &json!({"metadata": {"uid": "abc"}}))
+        }
+        .boxed()
+    });
+    let cluster = SameCluster::new(Api::new(client), None);
+    let results = futures::future::join_all((0..7).map(|_| cluster.confirm())).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    // The first began before the others were needed.
+    assert_eq!(*questions.lock(), 2);
+    cluster.confirm().await.unwrap();
+    assert_eq!(*questions.lock(), 3);
+}
