@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use http::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::{info, warn};
 
 use super::error::ApiError;
 
@@ -17,24 +16,16 @@ const GRACE: Duration = Duration::from_mins(1);
 /// longest back-off of a write that is refused.
 const OLD: Duration = Duration::from_mins(10);
 
-/// Which kinds of writes are refused at present. Clones share it.
+/// Rights to write that the API server denies at present, as `patch nodes/status`. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    refused: Arc<Mutex<BTreeMap<Kind, Refused>>>,
-}
-
-/// Verb and resource, as in a Role.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
-    verb: &'static str,
-    resource: String,
+    denied: Arc<Mutex<BTreeMap<String, Denial>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Refused {
+struct Denial {
     since: Instant,
     last: Instant,
-    logged: Option<Instant>,
     count: u64,
     cause: String,
     /// The API server did not take the credentials (401); the right itself may be there.
@@ -48,120 +39,84 @@ impl Refusals {
     /// # Errors
     /// A sentence that names the verb, the resource, how often and for how long, and the cause.
     pub fn check(&self) -> Result<(), String> {
-        let refused = self.refused.lock();
-        let lasting = refused.iter().find(|(_, refused)| refused.lasts());
-        lasting.map_or(Ok(()), |(kind, refused)| Err(refused.sentence(kind)))
+        let denied = self.denied.lock();
+        match denied.iter().find(|(_, denial)| denial.lasts()) {
+            Some((right, denial)) => {
+                let (count, cause) = (denial.count, &denial.cause);
+                let seconds = denial.since.elapsed().as_secs();
+                Err(format!(
+                    "may not {right} ({count} refusals in {seconds} s): {cause}"
+                ))
+            }
+            None => Ok(()),
+        }
     }
 
-    /// A write by `method` to `path` ended. Only an answer of the API server shows whether it is
-    /// allowed. A refusal that lasts is logged once a minute.
+    /// A request by `method` to `path` ended. Only an answer of the API server shows whether a write is allowed.
     pub(super) fn answered(&self, method: &Method, path: &str, error: Option<&ApiError>) {
+        let mut denied = self.denied.lock();
         if error.is_none() {
-            self.allowed(|_, refused| refused.is_unauthenticated);
+            denied.retain(|_, denial| !denial.is_unauthenticated);
         }
-        let Some(kind) = Kind::of(method, path) else {
+        let Some(right) = right(method, path) else {
             return;
         };
-        let cause = match error {
-            Some(error) if error.refuses_us() => error.cause(),
+        match error {
+            Some(error) if error.refuses_us() => {
+                // An entry that is old is not about this refusal.
+                denied.retain(|_, denial| denial.last.elapsed() < OLD);
+                let now = Instant::now();
+                let former = denied.get(&right);
+                let denial = Denial {
+                    since: former.map_or(now, |former| former.since),
+                    last: now,
+                    count: former.map_or(0, |former| former.count) + 1,
+                    cause: error.cause(),
+                    is_unauthenticated: error.code() == Some(401),
+                };
+                denied.insert(right, denial);
+            }
             // Everything else is decided after who may write what.
             None
             | Some(ApiError::Status {
                 code: 400..=499, ..
             }) => {
-                self.allowed(|refused, _| *refused == kind);
-                return;
+                denied.remove(&right);
             }
-            Some(_) => return,
-        };
-        let now = Instant::now();
-        let mut all = self.refused.lock();
-        // An entry that is old is not about this refusal.
-        all.retain(|_, refused| refused.last.elapsed() < OLD);
-        let refused = all.entry(kind.clone()).or_insert_with(|| Refused {
-            since: now,
-            last: now,
-            logged: None,
-            count: 0,
-            cause: String::new(),
-            is_unauthenticated: false,
-        });
-        refused.last = now;
-        refused.count += 1;
-        refused.cause = cause;
-        refused.is_unauthenticated = error.and_then(ApiError::code) == Some(401);
-        let is_due = refused.logged.unwrap_or(refused.since) + GRACE <= now;
-        if is_due {
-            refused.logged = Some(now);
-            let refused = refused.clone();
-            drop(all);
-            let Kind { verb, resource } = kind;
-            let (refusals, seconds) = (refused.count, refused.since.elapsed().as_secs());
-            warn!(
-                verb,
-                resource,
-                refusals,
-                seconds,
-                error = refused.cause,
-                "write is not allowed"
-            );
+            Some(_) => {}
         }
-    }
-
-    /// Forgets the kinds of writes that `is_allowed` selects.
-    fn allowed(&self, is_allowed: impl Fn(&Kind, &Refused) -> bool) {
-        self.refused.lock().retain(|kind, refused| {
-            let is_allowed = is_allowed(kind, refused);
-            if is_allowed && refused.logged.is_some() {
-                let Kind { verb, resource } = kind;
-                info!(verb, resource, "write is allowed again");
-            }
-            !is_allowed
-        });
     }
 }
 
-impl Refused {
+impl Denial {
     fn lasts(&self) -> bool {
         self.last - self.since >= GRACE && self.last.elapsed() < OLD
     }
-
-    fn sentence(&self, kind: &Kind) -> String {
-        let Kind { verb, resource } = kind;
-        let (count, seconds) = (self.count, self.since.elapsed().as_secs());
-        format!(
-            "may not {verb} {resource} ({count} refusals in {seconds} s): {}",
-            self.cause
-        )
-    }
 }
 
-impl Kind {
-    /// Absent: no write, or not about objects.
-    fn of(method: &Method, path: &str) -> Option<Self> {
-        let verb = match *method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            _ => return None,
-        };
-        let mut parts = path.strip_prefix('/')?.split('/');
-        // /api/<version>, /apis/<group>/<version>
-        let skip = usize::from(parts.next()? != "api");
-        let mut rest = parts.skip(skip + 1).peekable();
-        if rest.peek() == Some(&"namespaces") {
-            rest.next();
-            rest.next();
-        }
-        let resource = rest.next()?;
-        let _name = rest.next();
-        let resource = match rest.next() {
-            Some(subresource) => format!("{resource}/{subresource}"),
-            None => resource.to_owned(),
-        };
-        Some(Self { verb, resource })
+/// Verb and resource of a write, as in a Role. Absent: no write, or not about objects.
+fn right(method: &Method, path: &str) -> Option<String> {
+    let verb = match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => return None,
+    };
+    let mut parts = path.strip_prefix('/')?.split('/');
+    // /api/<version>, /apis/<group>/<version>
+    let skip = usize::from(parts.next()? != "api");
+    let mut rest = parts.skip(skip + 1).peekable();
+    if rest.peek() == Some(&"namespaces") {
+        rest.next();
+        rest.next();
     }
+    let resource = rest.next()?;
+    let _name = rest.next();
+    Some(match rest.next() {
+        Some(subresource) => format!("{verb} {resource}/{subresource}"),
+        None => format!("{verb} {resource}"),
+    })
 }
 
 #[cfg(test)]
@@ -203,9 +158,7 @@ mod tests {
             (Method::GET, "/api/v1/nodes/a", None),
             (Method::POST, "/", None),
         ] {
-            let kind = Kind::of(&method, path);
-            let kind = kind.map(|kind| format!("{} {}", kind.verb, kind.resource));
-            assert_eq!(kind.as_deref(), expected, "{path}");
+            assert_eq!(right(&method, path).as_deref(), expected, "{path}");
         }
     }
 
@@ -246,6 +199,7 @@ mod tests {
         tokio::time::advance(OLD).await;
         assert_eq!(refusals.check(), Ok(()), "it is wanted no more");
     }
+
     #[tokio::test(start_paused = true)]
     async fn refusals_that_do_not_last_leave_it_ready() {
         let refusals = Refusals::default();
