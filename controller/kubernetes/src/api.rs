@@ -9,7 +9,6 @@ use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
 use http::{HeaderValue, Method, Response, header};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body, core::Status};
-use outrigger_core::repairs::ManagedFields;
 use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -55,19 +54,18 @@ pub struct Api {
     limit: Option<Duration>,
 }
 
-/// The API server's receipt for a write.
-#[derive(Debug, Deserialize)]
-pub struct Written {
-    /// Metadata of the object as it is now.
-    pub metadata: WrittenMeta,
-}
-
-/// The part of the metadata that a writer needs.
+/// Metadata of an object after a write, as far as a writer needs it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WrittenMeta {
-    /// Version of the object after the write.
+pub struct Written {
+    /// Version of the object.
     pub resource_version: String,
+}
+
+/// An object, of which only the metadata is decoded.
+#[derive(Deserialize)]
+struct Partial<M> {
+    metadata: M,
 }
 
 /// Preconditions of a deletion.
@@ -158,40 +156,22 @@ impl Api {
         self.object(ApiRequest::new(Method::GET, path)).await
     }
 
-    /// The UID of the object at `path`. The rest of a Node, which is 14 kB, is not sent.
+    /// The metadata of the object at `path`, as far as `M` has it. The rest of a Node, which is 14 kB, is not sent.
+    pub async fn metadata<M: DeserializeOwned>(&self, path: &str) -> Result<M, ApiError> {
+        let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
+        let Partial { metadata } = self.object(request).await?;
+        Ok(metadata)
+    }
+
+    /// The UID of the object at `path`.
     pub async fn uid(&self, path: &str) -> Result<Box<str>, ApiError> {
         #[derive(Deserialize)]
         struct Metadata {
             uid: Box<str>,
         }
 
-        #[derive(Deserialize)]
-        struct Partial {
-            metadata: Metadata,
-        }
-
-        let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
-        let Partial { metadata } = self.object(request).await?;
-        Ok(metadata.uid)
-    }
-
-    /// `metadata.managedFields` of the object at `path`.
-    pub async fn managed_fields(&self, path: &str) -> Result<Vec<ManagedFields>, ApiError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            #[serde(default)]
-            managed_fields: Vec<ManagedFields>,
-        }
-
-        #[derive(Deserialize)]
-        struct Partial {
-            metadata: Metadata,
-        }
-
-        let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
-        let Partial { metadata } = self.object(request).await?;
-        Ok(metadata.managed_fields)
+        let Metadata { uid } = self.metadata(path).await?;
+        Ok(uid)
     }
 
     /// All objects at `path`, or those whose field has the value of `selector`: calls `each` with each object as it arrives,
@@ -296,6 +276,7 @@ impl Api {
             .body(patch.content_type(), patch)?;
         let began = Instant::now();
         let result = self.object(request).await;
+        let result = result.map(|Partial { metadata }| metadata);
         self.note("PATCH", path, began, result.as_ref().map(drop));
         result
     }
@@ -412,39 +393,20 @@ async fn within<T>(
     result.unwrap_or(Err(ApiError::Timeout(limit)))
 }
 
-/// The event of a line of a watch; none at the end of a connection that was cut.
+/// The event of a line of a watch; none of half a line, which a connection that is cut may leave.
 fn event_of<T: DeserializeOwned>(
     line: io::Result<String>,
 ) -> Option<Result<ObjectEvent<T>, ApiError>> {
     match line {
-        // A connection that is cut leaves half a line at most, which its newline would have ended.
         Ok(line) => match decode::event(&line) {
             Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
             event => Some(event),
         },
-        Err(error) if is_cut(&error) => None,
         Err(error) => Some(Err(ApiError::Transport(format!(
             "the watch broke off, since its connection was lost or did not answer a ping: {}",
             chain(&error)
         )))),
     }
-}
-
-/// The connection was cut in the middle of a watch, as happens to each of them at some time.
-fn is_cut(error: &io::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
-            return true;
-        }
-        cause = match io.and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    // hyper has no kind for it.
-    error.to_string().contains("unexpected EOF during chunk")
 }
 
 /// The error that an answer without success stands for.

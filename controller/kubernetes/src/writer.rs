@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{error_class::ErrorClass, repairs::ManagedFields};
 use outrigger_runtime::{log_repeated, queue::Backoff, telemetry::Repeats};
+use serde::Deserialize;
 
 use super::{
     api::{Api, Written},
@@ -181,7 +182,7 @@ impl<V: View> ObjectWriter<V> {
     ) -> Result<Option<Arc<V>>, ApiError> {
         match answer {
             Ok(written) => {
-                let version = &*written.metadata.resource_version;
+                let version = &*written.resource_version;
                 // The watch's newer state is under the patch.
                 let apply = |held: &V| write.applied_to(held, version);
                 let (key, uid) = (object.key(), object.uid());
@@ -237,8 +238,15 @@ impl<V: View> ObjectWriter<V> {
 
     /// The writers of the object's fields, as the API server has them; nothing if it cannot be read.
     pub async fn managed_fields(&self, object: &V) -> Vec<ManagedFields> {
-        let read = self.api.managed_fields(&object.path()).await;
-        read.unwrap_or_default()
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            managed_fields: Vec<ManagedFields>,
+        }
+
+        let read = self.api.metadata::<Metadata>(&object.path()).await;
+        read.unwrap_or_default().managed_fields
     }
 
     /// The object as the store has it, if it is still there.
