@@ -18,6 +18,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{api::Api, error::ApiError};
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
 
 /// Longest pause between two tries to reach the API server.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -26,9 +27,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// just started refuses it until it has read its roles. A provider without the UID, or with
 /// another one, takes its load balancers for those of another cluster.
 const FORBIDDEN: Duration = Duration::from_secs(30);
-
-/// How often the failure to reach the API server is logged.
-const REMIND: u32 = 12;
 
 /// Annotation of the Lease with the UID that its leaders have changed the cloud with.
 pub const CLUSTER_UID_ANNOTATION: &str = "outrigger.dev/cluster-uid";
@@ -44,16 +42,6 @@ pub struct Facts {
     pub uid: Option<Box<str>>,
 }
 
-/// The facts, as far as they can be read.
-enum Query {
-    All(Facts),
-    /// All but the UID.
-    Forbidden {
-        version: String,
-        error: ApiError,
-    },
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {
@@ -63,40 +51,30 @@ struct Version {
 /// Asks the API server at `server` until it answers: it may come up after us. Logs that once, and
 /// again every minute or so.
 pub async fn discover(api: &Api, server: &str) -> Facts {
+    let repeats = Repeats::default();
     let mut pause = Duration::from_millis(100);
-    let mut failures = 0_u32;
-    let mut forbidden_since = None;
+    let mut forbidden_since: Option<Instant> = None;
     loop {
-        match query(api).await {
-            Ok(Query::All(facts)) => {
-                info!(server, version = facts.version, "reached the API server");
+        match query(api, &repeats).await {
+            Ok(facts) if facts.uid.is_some() => {
+                let version = &facts.version;
+                info!(server, version, "reached the API server");
                 return facts;
             }
-            Ok(Query::Forbidden { version, error }) => {
-                let since = *forbidden_since.get_or_insert_with(|| {
-                    warn!(
-                        %error,
-                        "may not read the namespace kube-system, by whose UID the cluster is recognised; \
-                         grant `get` on it; trying for {FORBIDDEN:?}"
-                    );
-                    Instant::now()
-                });
+            Ok(facts) => {
+                let since = *forbidden_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= FORBIDDEN {
+                    let version = &facts.version;
                     warn!(server, version, "going on without the UID of kube-system");
-                    return Facts { version, uid: None };
+                    return facts;
                 }
             }
             Err(error) => {
                 forbidden_since = None;
-                if failures.is_multiple_of(REMIND) {
-                    warn!(
-                        server,
-                        %error,
-                        "cannot use the API server; trying again until it answers (check --kubeconfig and \
-                         --master)"
-                    );
-                }
-                failures += 1;
+                log_repeated!(
+                    warn, repeats, "unreachable", server, %error,
+                    "cannot use the API server; trying again until it answers (check --kubeconfig and --master)"
+                );
             }
         }
         sleep(pause).await;
@@ -104,18 +82,23 @@ pub async fn discover(api: &Api, server: &str) -> Facts {
     }
 }
 
-async fn query(api: &Api) -> Result<Query, ApiError> {
-    let Version {
-        git_version: version,
-    } = api.get("/version").await?;
-    match uid(api).await {
-        Ok(uid) => Ok(Query::All(Facts {
-            version,
-            uid: Some(uid),
-        })),
-        Err(error) if error.code() == Some(403) => Ok(Query::Forbidden { version, error }),
-        Err(error) => Err(error),
-    }
+async fn query(api: &Api, repeats: &Repeats) -> Result<Facts, ApiError> {
+    let Version { git_version } = api.get("/version").await?;
+    let uid = match uid(api).await {
+        Err(error) if error.code() == Some(403) => {
+            log_repeated!(
+                warn, repeats, "forbidden", %error,
+                "may not read the namespace kube-system, by whose UID the cluster is recognised; grant `get` on it; \
+                 trying for {FORBIDDEN:?}"
+            );
+            None
+        }
+        uid => Some(uid?),
+    };
+    Ok(Facts {
+        version: git_version,
+        uid,
+    })
 }
 
 /// UID of the namespace `kube-system`, which each API server of a cluster has.
