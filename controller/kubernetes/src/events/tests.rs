@@ -1,19 +1,12 @@
 //! The writer against a scripted API server, on a paused clock.
 
-mod outage;
-mod shutdown;
+mod trouble;
 mod writes;
-mod yields;
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use http_body_util::BodyExt;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -27,9 +20,6 @@ use crate::{api::Api, fixture::scripted, traffic::Traffic};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// When the tests begin.
-static EPOCH: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-02T10:00:00.5Z".parse().unwrap());
 
 /// How the server answers one request: after this long, with this status code.
 #[derive(Clone, Copy, Debug)]
@@ -112,14 +102,7 @@ impl Rig {
             .boxed()
         });
         let (metrics, traffic) = (EventMetrics::default(), Traffic::default());
-        let now = move || *EPOCH + start.elapsed();
-        let (events, writer) = Events::with(
-            Api::new(client),
-            traffic.clone(),
-            &metrics,
-            Arc::new(now),
-            || 0.5,
-        );
+        let (events, writer) = Events::new(Api::new(client), traffic.clone(), &metrics);
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();
@@ -163,14 +146,19 @@ impl Rig {
             .collect()
     }
 
+    /// How many events ended so.
+    fn count(&self, result: &'static str) -> u64 {
+        let family = match result {
+            "created" | "repeated" => &self.metrics.written,
+            "refused" | "unreachable" => &self.metrics.failed,
+            _ => &self.metrics.dropped,
+        };
+        family.get_or_create(&[("reason", result)]).get()
+    }
+
     /// When each request came, in milliseconds since the start.
     fn times(&self) -> Vec<u128> {
         let requests = self.requests().into_iter();
         requests.map(|s| s.at.as_millis()).collect()
     }
-}
-
-fn writes(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
-    let expected = expected.iter();
-    expected.map(|(m, n)| ((*m).to_owned(), *n)).collect()
 }

@@ -1,128 +1,109 @@
-//! The one task that writes events.
+//! The one task that writes events, a request at a time.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use futures::{StreamExt, stream::FuturesUnordered};
-use outrigger_core::correlator::{Correlator, Event};
-use tokio::sync::mpsc;
+use jiff::Timestamp;
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EventMetrics, Unsettled,
-    backlog::Backlog,
-    request::{EventWritten, may_heal, write},
+    Event, EventMetrics, Unsettled,
+    memory::{EventMemory, Record},
+    metrics::count,
     settle,
 };
-use crate::{api::Api, error::ApiError, traffic::Traffic};
+use crate::{api::Api, error::ApiError, patch::Patch, traffic::Traffic};
 
-/// Requests in flight. Few, since whatever else the process wants from the API server goes first;
-/// more than client-go's one, so that one event that cannot be written does not hold up all others.
-const IN_FLIGHT: usize = 4;
+/// The label of an Event that is new to the API server.
+const CREATED: &str = "created";
 
-/// Events that are taken from the queue before they can be written, so that the repeats of one
-/// become a single write.
-const WINDOW: usize = 64;
+/// E-5
+const TRIES: u32 = 12;
+
+/// E-5: between tries; the first one is a random part of it, so that the processes that met the
+/// same outage do not come back together.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// How long one event yields to other writes at most, so that events still come while those never rest.
 const YIELD: Duration = Duration::from_millis(500);
 
 /// The end of the queue of events that writes.
 pub struct EventWriter {
-    pub(super) api: Api,
-    pub(super) traffic: Traffic,
-    pub(super) recorded: mpsc::Receiver<Event>,
-    pub(super) unsettled: Unsettled,
-    pub(super) metrics: EventMetrics,
-    pub(super) random: fn() -> f64,
-    pub(super) correlator: Correlator,
-    /// A warning was logged, and nothing was written since.
-    pub(super) warned: Arc<AtomicBool>,
+    api: Api,
+    traffic: Traffic,
+    recorded: mpsc::Receiver<Event>,
+    unsettled: Unsettled,
+    metrics: EventMetrics,
+    memory: EventMemory,
+    failures: Repeats,
 }
 
 impl EventWriter {
+    pub(super) fn new(
+        api: Api,
+        traffic: Traffic,
+        recorded: mpsc::Receiver<Event>,
+        unsettled: Unsettled,
+        metrics: EventMetrics,
+    ) -> Self {
+        Self {
+            api,
+            traffic,
+            recorded,
+            unsettled,
+            metrics,
+            memory: EventMemory::default(),
+            failures: Repeats::default(),
+        }
+    }
+
     /// Writes until `shutdown`, which drops what is left (see [`Events::flush`](super::Events::flush)),
     /// or until there are no recorders any more and all is written.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let mut backlog = Backlog::default();
-        let mut writes = FuturesUnordered::new();
-        let mut open = true;
-        while open || backlog.len() > 0 {
-            while writes.len() < IN_FLIGHT
-                && let Some(next) = backlog.next()
-            {
-                let (api, random) = (self.api.clone(), self.random);
-                let warned = Arc::clone(&self.warned);
-                let (traffic, limit) = (self.traffic.clone(), self.yields());
-                writes.push(async move {
-                    traffic.idle(limit).await;
-                    let written = write(&api, &next, random, &warned).await;
-                    (next.record.name, written)
-                });
+        shutdown.run_until_cancelled(self.write_all()).await;
+    }
+
+    async fn write_all(&mut self) {
+        while let Some(event) = self.recorded.recv().await {
+            match self.memory.observe(&event) {
+                Some(record) => self.write(&event, &record).await,
+                None => count(&self.metrics.dropped, "spam", 1),
             }
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                Some((name, written)) = writes.next() => {
-                    backlog.done(&name);
-                    self.ended(&name, written);
-                    // Last, so that whoever waits in a flush finds all of it counted.
-                    settle(&self.unsettled, 1);
+            // Last, so that whoever waits in a flush finds all of it counted.
+            settle(&self.unsettled);
+        }
+    }
+
+    /// Writes, with pauses between tries.
+    async fn write(&self, event: &Event, record: &Record) {
+        // Once the queue is half full, events that yield would cost others their place.
+        if self.recorded.len() <= self.recorded.max_capacity() / 2 {
+            self.traffic.idle(YIELD).await;
+        }
+        let mut pause = PAUSE.mul_f64(fastrand::f64());
+        for tries in 1.. {
+            let error = match attempt(&self.api, event, record).await {
+                Ok(written) => return count(&self.metrics.written, written, 1),
+                // The answer to an earlier try got lost.
+                Err(ApiError::Status { code: 409, .. }) if tries > 1 => {
+                    return count(&self.metrics.written, CREATED, 1);
                 }
-                event = self.recorded.recv(), if open && backlog.len() < WINDOW => match event {
-                    Some(event) => self.correlate(event, &mut backlog),
-                    None => open = false,
-                },
+                Err(error) => error,
+            };
+            log_repeated!(
+                warn, self.failures, &error.cause(), event = %record.name, %error, tries,
+                "event cannot be written"
+            );
+            if !may_heal(&error) {
+                return count(&self.metrics.failed, "refused", 1);
             }
-        }
-    }
-
-    /// How long the next write yields: not at all once the queue is half full, or events would be lost.
-    fn yields(&self) -> Duration {
-        if self.recorded.len() > self.recorded.max_capacity() / 2 {
-            Duration::ZERO
-        } else {
-            YIELD
-        }
-    }
-
-    fn correlate(&mut self, event: Event, backlog: &mut Backlog) {
-        let Some(record) = self.correlator.observe(event) else {
-            self.metrics.spam.inc();
-            return settle(&self.unsettled, 1);
-        };
-        if backlog.push(record) {
-            settle(&self.unsettled, 1);
-        }
-    }
-
-    fn ended(&mut self, name: &Arc<str>, written: Result<EventWritten, ApiError>) {
-        let error = match written {
-            Ok(written) => {
-                self.warned.store(false, Ordering::Relaxed);
-                match written {
-                    EventWritten::Created => self.metrics.created.inc(),
-                    EventWritten::Repeated => self.metrics.repeated.inc(),
-                };
-                return;
+            if tries == TRIES {
+                return count(&self.metrics.failed, "unreachable", 1);
             }
-            Err(error) => error,
-        };
-        if may_heal(&error) {
-            self.metrics.unreachable.inc();
-        } else {
-            self.metrics.refused.inc();
-        }
-        // A missing right fails every event: it is logged once.
-        if self.warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(event = %name, %error, "event cannot be written; giving it up");
-        } else {
-            tracing::warn!(event = %name, %error, "event cannot be written; giving it up");
+            sleep(pause).await;
+            pause = PAUSE;
         }
     }
 }
@@ -133,7 +114,90 @@ impl Drop for EventWriter {
         let left = self.unsettled.send_replace(0);
         if left > 0 {
             tracing::warn!(events = left, "events lost: not written in time");
-            self.metrics.shutdown.inc_by(left as u64);
+            count(&self.metrics.dropped, "shutdown", left as u64);
         }
     }
+}
+
+/// One request, or two if the Event has expired. Returns the label of its result.
+async fn attempt(api: &Api, event: &Event, record: &Record) -> Result<&'static str, ApiError> {
+    let namespace = namespace(event);
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    if record.count > 1 {
+        let repeat = Patch::Strategic(json!({
+            "count": record.count,
+            "lastTimestamp": seconds(event.at),
+        }));
+        match api.patch(&format!("{path}/{}", record.name), &repeat).await {
+            // Events live for an hour by default.
+            Err(error) if error.is_not_found() => {}
+            patched => return patched.map(|_| "repeated"),
+        }
+    }
+    let created = api.create_unread(&path, &body(event, record)).await;
+    created.map(|()| CREATED)
+}
+
+/// An error about the event itself, or about its namespace, is final; an error about the API server's state,
+/// our rights or our token may heal. client-go treats every answer as final, an overload too.
+fn may_heal(error: &ApiError) -> bool {
+    if let ApiError::Refused(_) = error {
+        return false;
+    }
+    match error.code() {
+        // An API server that has just started refuses every user until it has read its roles. Any
+        // other 403 is about the event: its namespace is being deleted, or admission does not want
+        // it.
+        Some(403) => error.refuses_us(),
+        None | Some(401 | 408 | 429) => true,
+        Some(code) => code >= 500,
+    }
+}
+
+/// A core/v1 Event.
+fn body(event: &Event, record: &Record) -> Value {
+    let (object, content) = (&event.object, &event.content);
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": &*record.name, "namespace": namespace(event)},
+        "involvedObject": {
+            "apiVersion": object.api_version,
+            "kind": object.kind,
+            "name": &*object.name,
+            "uid": &*object.uid,
+        },
+        "type": content.kind.as_str(),
+        "reason": &*content.reason,
+        "message": &*content.message,
+        "count": record.count,
+        "firstTimestamp": seconds(record.first),
+        "lastTimestamp": seconds(event.at),
+        "source": {"component": event.component},
+        "reportingComponent": event.component,
+        // Empty as upstream's: the host is not known.
+        "reportingInstance": "",
+    });
+    for (field, text) in [
+        ("namespace", &object.namespace),
+        ("resourceVersion", &object.resource_version),
+    ] {
+        if !text.is_empty() {
+            body["involvedObject"][field] = json!(&**text);
+        }
+    }
+    body
+}
+
+/// The namespace of the object, or `default` (B-10).
+fn namespace(event: &Event) -> &str {
+    match &*event.object.namespace {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// `metav1.Time` has whole seconds.
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,5 +1,7 @@
 //! Requests of the event writer.
 
+use http::{Method, Uri};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -13,25 +15,30 @@ async fn e1_an_event_is_posted_as_upstream_writes_it() {
     assert_eq!(requests[0].path, "/api/v1/namespaces/default/events");
     assert_eq!(requests[0].content_type, "application/json");
     assert!(requests[0].accept.contains("as=PartialObjectMetadata"));
+    let body = &requests[0].body;
+    let name = body["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("n1."), "{name}");
+    let first = body["firstTimestamp"].as_str().unwrap();
+    assert_eq!(first.len(), "2026-11-02T10:00:00Z".len(), "whole seconds");
     assert_eq!(
-        requests[0].body,
+        *body,
         json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": "n1.18e43211121ca500", "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default"},
             "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "0b6e"},
             "type": "Normal",
             "reason": "Synced",
             "message": "Node synced successfully",
             "count": 1,
-            "firstTimestamp": "2026-11-02T10:00:00Z",
-            "lastTimestamp": "2026-11-02T10:00:00Z",
+            "firstTimestamp": first,
+            "lastTimestamp": first,
             "source": {"component": "cloud-node-controller"},
             "reportingComponent": "cloud-node-controller",
             "reportingInstance": "",
         })
     );
-    assert_eq!(rig.metrics.created.get(), 1);
+    assert_eq!(rig.count("created"), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,83 +73,32 @@ async fn b10_an_event_lives_where_its_object_lives() {
 async fn e2_a_repeat_is_a_patch_of_count_and_time() {
     let rig = Rig::start(&[]);
     rig.synced("n1");
-    rig.at(90 * SECOND).await;
     rig.synced("n1");
     assert!(rig.events.flush(SECOND).await);
-    let patch = &rig.requests()[1];
+    let [post, patch] = &rig.requests()[..] else {
+        panic!("{:?}", rig.requests())
+    };
     assert_eq!(patch.method, "PATCH");
+    let name = post.body["metadata"]["name"].as_str().unwrap();
     assert_eq!(
         patch.path,
-        "/api/v1/namespaces/default/events/n1.18e43211121ca500?fieldValidation=Ignore"
+        format!("/api/v1/namespaces/default/events/{name}?fieldValidation=Ignore")
     );
     assert_eq!(patch.content_type, "application/strategic-merge-patch+json");
-    assert_eq!(
-        patch.body,
-        json!({
-            "count": 2,
-            "lastTimestamp": "2026-11-02T10:01:30Z",
-            "message": "Node synced successfully",
-        })
-    );
-    assert_eq!(rig.metrics.repeated.get(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn e2_repeats_of_an_event_that_is_being_written_become_one_patch() {
-    let rig = Rig::start(&[Answer(SECOND, 201)]);
-    rig.synced("n1");
-    rig.at(MS).await;
-    for _ in 0..19 {
-        rig.synced("n1");
-    }
-    assert!(rig.events.flush(2 * SECOND).await);
-    assert_eq!(rig.writes(), writes(&[("POST", 1), ("PATCH", 20)]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn e2_repeats_before_the_first_write_become_one_post() {
-    let rig = Rig::start(&[]);
-    for _ in 0..3 {
-        rig.synced("n1");
-    }
-    assert!(rig.events.flush(SECOND).await);
-    let counted: u64 = rig.writes().iter().map(|(_, count)| *count).max().unwrap();
-    assert_eq!(counted, 3);
-    assert!(
-        rig.writes()[1..]
-            .iter()
-            .all(|(method, _)| method == "PATCH")
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn e3_many_messages_are_folded_into_one_event() {
-    let rig = Rig::start(&[]);
-    for n in 1..=12 {
-        rig.says("n1", &format!("address {n}"));
-        rig.at(n * SECOND).await;
-    }
-    assert!(rig.events.flush(SECOND).await);
-    let requests = rig.requests();
-    let folded = "(combined from similar events): address";
-    assert_eq!(requests[8].body["message"], "address 9");
-    assert_eq!(requests[9].method, "POST");
-    assert_eq!(requests[9].body["message"], format!("{folded} 10"));
-    assert_eq!(requests[11].method, "PATCH");
-    assert_eq!(requests[11].body["message"], format!("{folded} 12"));
-    assert_eq!(requests[11].body["count"], 3);
+    let last = patch.body["lastTimestamp"].as_str().unwrap();
+    assert_eq!(patch.body, json!({"count": 2, "lastTimestamp": last}));
+    assert_eq!(rig.count("repeated"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn e4_a_chatty_source_is_cut_off() {
     let rig = Rig::start(&[]);
-    for n in 0..40 {
-        rig.at(n * SECOND).await;
+    for _ in 0..40 {
         rig.synced("n1");
     }
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.requests().len(), 20);
-    assert_eq!(rig.metrics.spam.get(), 20);
+    assert_eq!(rig.requests().len(), 25);
+    assert_eq!(rig.count("spam"), 15);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,13 +110,55 @@ async fn a_long_message_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn few_writes_are_in_flight() {
+async fn one_write_is_in_flight() {
     let rig = Rig::start(&[]);
     rig.script.lock().otherwise = Some(Answer(10 * MS, 201));
     for n in 0..100 {
         rig.synced(&format!("n{n}"));
     }
-    assert!(rig.events.flush(SECOND).await);
+    assert!(rig.events.flush(2 * SECOND).await);
     assert_eq!(rig.requests().len(), 100);
-    assert_eq!(rig.script.lock().most_in_flight, 4);
+    assert_eq!(rig.script.lock().most_in_flight, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_waits_until_no_node_is_being_written() {
+    let rig = Rig::start(&[]);
+    let node = Uri::from_static("/api/v1/nodes/n1");
+    let write = rig.traffic.begin(&Method::PATCH, &node);
+    rig.synced("n1");
+    rig.at(200 * MS).await;
+    assert!(rig.requests().is_empty());
+    drop(write);
+    assert!(rig.events.flush(SECOND).await);
+    assert_eq!(rig.times(), [200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_still_come_while_nodes_are_written_without_a_rest() {
+    let rig = Rig::start(&[]);
+    let _endless = rig
+        .traffic
+        .begin(&Method::PATCH, &Uri::from_static("/api/v1/nodes/n1"));
+    for number in 0..3 {
+        rig.synced(&format!("n{number}"));
+    }
+    assert!(rig.events.flush(2 * SECOND).await);
+    assert_eq!(rig.times(), [500, 1000, 1500]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_half_full_yields_no_more() {
+    let rig = Rig::start(&[]);
+    let _endless = rig
+        .traffic
+        .begin(&Method::PATCH, &Uri::from_static("/api/v1/nodes/n1"));
+    let half = QUEUE / 2;
+    for number in 0..half + 200 {
+        rig.synced(&format!("n{number}"));
+    }
+    rig.at(100 * MS).await;
+    let early = rig.requests().len();
+    assert!((190..=200).contains(&early), "{early}");
+    assert_eq!(rig.count("overflow"), 0);
 }
