@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     condition::{Condition, Status},
-    correlator::{EventContent, EventType},
+    event::{EventContent, EventType},
     node::{ANNOTATION_LAST_APPLIED, NodeView},
     service::ServiceView,
     string_map::StringMap,

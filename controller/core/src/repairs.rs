@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{api_time::after, correlator::EventContent};
+use crate::{api_time::after, event::EventContent};
 
 /// This controller's name in `metadata.managedFields`: the User-Agent up to its first slash.
 pub const FIELD_MANAGER: &str = "outrigger";

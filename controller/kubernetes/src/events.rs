@@ -24,7 +24,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-pub use outrigger_core::correlator::{EventContent, EventType, ObjectRef};
+pub use outrigger_core::event::{EventContent, EventType, ObjectRef};
 use outrigger_core::text;
 use outrigger_runtime::clock::time_of_day;
 use tokio::sync::{

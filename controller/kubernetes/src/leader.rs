@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::{EventContent, ObjectRef},
+    event::{EventContent, ObjectRef},
     lease::Durations,
 };
 

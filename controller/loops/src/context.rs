@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use outrigger_core::{correlator::EventContent, node::NodeView};
+use outrigger_core::{event::EventContent, node::NodeView};
 use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 

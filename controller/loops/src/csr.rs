@@ -22,8 +22,8 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventContent,
     csr::{CsrDecision, CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
+    event::EventContent,
     node::{NodeView, instance::is_same_question},
 };
 use parking_lot::Mutex;

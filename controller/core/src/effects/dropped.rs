@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{MAX_ANNOTATIONS, MAX_CONDITIONS, MAX_EVENTS, MAX_REMOVALS};
 use crate::{
-    correlator::{EventContent, EventType},
+    event::{EventContent, EventType},
     fault::Excerpt,
 };
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     condition::Condition,
-    correlator::EventType,
+    event::EventType,
     fixture::{capability, map},
     node::labels,
     string_map::StringMap,

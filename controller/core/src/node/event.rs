@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::{
-    correlator::EventContent,
+    event::EventContent,
     node::{
         ANNOTATION_CONFIRM_DELETIONS, LABEL_CONFIRM_DELETION, OUT_OF_SERVICE_VALUE,
         TAINT_OUT_OF_SERVICE,

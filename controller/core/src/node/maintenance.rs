@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::{
     api_time::after,
     condition::{self, ConditionChange, Status},
-    correlator::EventContent,
+    event::EventContent,
     node::{
         EFFECT_PREFER_NO_SCHEDULE, NodeView, TAINT_MAINTENANCE, Taint,
         change::{NodeChange, TaintAddition, TaintRemoval},

@@ -1,7 +1,7 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
 use crate::{
-    correlator::EventContent,
+    event::EventContent,
     targets::{Targets, names},
 };
 

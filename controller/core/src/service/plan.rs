@@ -32,9 +32,9 @@ use super::{
 };
 use crate::{
     condition::Status,
-    correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
+    event::EventContent,
     repairs::Repairs,
     targets::{Revision, Targets},
 };

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::correlator::EventContent;
+use outrigger_core::event::EventContent;
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tracing::warn;

@@ -5,7 +5,7 @@
 
 use std::future::pending;
 
-use outrigger_core::correlator::EventContent;
+use outrigger_core::event::EventContent;
 use tokio::sync::watch;
 
 use super::health::{Resync, Sight};

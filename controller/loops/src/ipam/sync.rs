@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventContent,
     error_class::ErrorClass,
+    event::EventContent,
     ipam::{self, Exhausted, PodCidrPlan, PodCidrProblem, PodCidrStep},
     node::{NodeView, change::PodCidrsWrite, instance::Lookup},
 };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::EventContent,
     effects::RawEffects,
     error_class::ErrorClass,
+    event::EventContent,
     node::{
         NodeView, Ready,
         change::{NodeChange, TaintAddition},

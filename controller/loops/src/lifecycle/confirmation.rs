@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventContent,
+    event::EventContent,
     node::{ANNOTATION_CONFIRM_DELETIONS, NodeView},
 };
 use tokio::time::sleep;

@@ -3,9 +3,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use outrigger_core::{
-    correlator::EventContent,
     decision::DecisionReason,
     error_class::ErrorClass,
+    event::EventContent,
     node::{
         LABEL_PAUSED, NodeAddress, NodeView,
         address::{self, BelievedAddresses, DesiredAddresses},

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::EventContent,
     error_class::ErrorClass,
+    event::EventContent,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass},
+    event::EventContent,
     repairs::Undone,
     service::{
         ServiceView,

@@ -7,7 +7,7 @@ use super::{
     LifecycleFacts, Withheld,
 };
 use crate::{
-    correlator::EventContent,
+    event::EventContent,
     fixture::{map, registered, taints},
     node::{
         EFFECT_NO_SCHEDULE, LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready, TAINT_SHUTDOWN,

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     condition::Status,
-    correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
+    event::EventContent,
     service::{
         FINALIZER, ServiceView,
         answer::{Disposition, LoadBalancerAnswer},

@@ -3,7 +3,7 @@
 use super::{ServiceFacts, Step};
 use crate::{
     condition::Status,
-    correlator::EventContent,
+    event::EventContent,
     service::{
         ANNOTATION_PAUSED, ServiceView, Shed,
         capability::Capability,

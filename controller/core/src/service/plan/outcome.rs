@@ -10,9 +10,9 @@ use super::{
 use crate::{
     api_time::after,
     condition::Status,
-    correlator::EventContent,
     effects::Effects,
     error_class::{ErrorClass, Requeue},
+    event::EventContent,
     fault::Fault,
     service::{
         ServiceView,

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     api_time::after,
     condition::Status,
-    correlator::EventContent,
     error_class::{ErrorClass, Requeue},
+    event::EventContent,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},

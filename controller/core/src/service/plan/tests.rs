@@ -7,8 +7,8 @@ use super::{
     ServiceFacts, Step,
 };
 use crate::{
-    correlator::EventType,
     error_class::{ErrorClass, Requeue},
+    event::EventType,
     fixture::{capability, load_balancer, registered},
     forbidden_addresses::ForbiddenAddresses,
     service::{

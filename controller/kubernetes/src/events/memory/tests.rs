@@ -56,10 +56,7 @@ fn e2_an_equal_event_raises_the_count_of_the_first() {
     assert_eq!((first.count, first.first), (1, event("", 0).at));
     let mut newer = event("hello", 90);
     newer.object.resource_version = "8".into();
-    assert_eq!(
-        memory.observe(&newer),
-        Some(Record { count: 2, ..first })
-    );
+    assert_eq!(memory.observe(&newer), Some(Record { count: 2, ..first }));
 }
 
 #[test]
@@ -86,7 +83,9 @@ fn e2_events_that_differ_in_anything_are_not_equal() {
 #[test]
 fn e4_twenty_five_at_once_then_one_in_five_minutes_and_all_are_counted() {
     let mut memory = EventMemory::default();
-    let counts: Vec<_> = (0..40).filter_map(|_| count(&mut memory, "again", 0)).collect();
+    let counts: Vec<_> = (0..40)
+        .filter_map(|_| count(&mut memory, "again", 0))
+        .collect();
     assert_eq!(counts, (1..=25).collect::<Vec<_>>());
     for (second, expected) in [(299, None), (300, Some(42)), (599, None), (600, Some(44))] {
         assert_eq!(count(&mut memory, "again", second), expected, "{second}");

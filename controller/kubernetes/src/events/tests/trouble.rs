@@ -78,15 +78,15 @@ async fn e5_an_event_that_expired_is_posted_anew() {
     rig.synced("n1");
     rig.synced("n1");
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.writes(), [("POST", 1), ("PATCH", 2), ("POST", 2)].map(|(method, count)| (method.to_owned(), count)));
+    assert_eq!(
+        rig.writes(),
+        [("POST", 1), ("PATCH", 2), ("POST", 2)].map(|(method, count)| (method.to_owned(), count))
+    );
     let requests = rig.requests();
     for kept in ["metadata", "firstTimestamp"] {
         assert_eq!(requests[2].body[kept], requests[0].body[kept]);
     }
-    assert_eq!(
-        (rig.count("created"), rig.count("repeated")),
-        (2, 0)
-    );
+    assert_eq!((rig.count("created"), rig.count("repeated")), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,10 +94,7 @@ async fn an_answer_that_got_lost_is_not_a_refusal() {
     let rig = Rig::start(&[Answer(Duration::ZERO, 504), Answer(Duration::ZERO, 409)]);
     rig.synced("n1");
     assert!(rig.events.flush(30 * SECOND).await);
-    assert_eq!(
-        (rig.count("created"), rig.count("refused")),
-        (1, 0)
-    );
+    assert_eq!((rig.count("created"), rig.count("refused")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +177,10 @@ async fn without_recorders_the_writer_ends_when_all_is_written() {
     let metrics = rig.metrics.clone();
     drop((rig.recorder, rig.events));
     rig.tasks.join_next().await.unwrap().unwrap();
-    let created = metrics.written.get_or_create(&[("reason", "created")]).get();
+    let created = metrics
+        .written
+        .get_or_create(&[("reason", "created")])
+        .get();
     assert_eq!(created, 1);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_core::{
-    correlator::{EventContent, ObjectRef},
+    event::{EventContent, ObjectRef},
     lease::Lost,
 };
 use outrigger_runtime::clock::time_of_day;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    correlator::EventContent,
+    event::EventContent,
     lease::{LeaseRecord, LeaseTerm},
 };
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! etcd goes back in time under a watch.
 
-use outrigger_core::correlator::EventContent;
+use outrigger_core::event::EventContent;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Routes that go, and routes that stay.
 
-use outrigger_core::correlator::EventContent;
+use outrigger_core::event::EventContent;
 use tokio::time::sleep;
 
 use super::*;

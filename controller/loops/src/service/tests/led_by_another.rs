@@ -1,6 +1,6 @@
 //! Another program has led between two terms of this one.
 
-use outrigger_core::correlator::EventContent;
+use outrigger_core::event::EventContent;
 use outrigger_provider_mock::load_balancers::LoadBalancer;
 
 use super::{applied::annotation, *};

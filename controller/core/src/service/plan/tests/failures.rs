@@ -1,7 +1,7 @@
 //! Ensure fails.
 
 use super::*;
-use crate::correlator::EventContent;
+use crate::event::EventContent;
 
 /// S-36.
 #[test]
