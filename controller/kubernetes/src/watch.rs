@@ -2,27 +2,23 @@
 //! again when it is too old. Where the API server does not begin a watch so, a list in pages comes before it. One task
 //! and one back-off per resource, so that a sick watch delays no other.
 //!
+//! kube-runtime's `watcher` does most of this, but keeps the whole metadata of each object for a stream of views, shows
+//! neither bookmarks nor a clean end (so that a silent watch cannot be told from a quiet one), and sets a list no time limit.
+//!
 //! RBAC: `list` and `watch` on the resource.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_core::error_class::ErrorClass;
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 pub use self::health::{Health, Resync, Sight};
 pub(crate) use self::revision::EtcdRevision;
-use self::{pause::Pause, undecodable::UndecodableObjects};
+use self::undecodable::UndecodableObjects;
 use super::{
     api::{Api, Begin},
     decode::{Item, ObjectEvent, Undecodable},
@@ -32,7 +28,6 @@ use super::{
 };
 
 mod health;
-mod pause;
 mod revision;
 mod undecodable;
 
@@ -52,6 +47,12 @@ const LONGEST_STREAM: Duration = Duration::from_mins(2);
 /// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
 
+/// Pause after the first failure; doubles up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
 /// A `Retry-After` counts up to here. kube-apiserver asks for at most 30 s, while its watch cache is not filled.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
@@ -64,8 +65,6 @@ enum End {
     Silent,
     /// The version is too old, or later ones are older: only a full list helps.
     Expired,
-    /// The objects did not come in a stream, for this reason: pages may help.
-    NotStreamed(String),
     /// More is to be kept of objects than was: only a full list shows it.
     Outdated,
     /// Anything else.
@@ -86,29 +85,8 @@ impl End {
             Self::Clean => "ended",
             Self::Silent => "silent",
             Self::Expired => "expired",
-            Self::NotStreamed(_) => "not-streamed",
             Self::Outdated => "outdated",
             Self::Failed(_) => "error",
-        }
-    }
-
-    /// The end of a watch before it had shown all objects. A stream that the API server does not take, holds back or
-    /// breaks off says nothing of a list in pages. Where it is away, has no time or refuses us, a list would meet the same.
-    fn before_all_objects(self, is_open: bool) -> Self {
-        match self {
-            Self::Clean => Self::NotStreamed(
-                "the API server ended the watch before all objects had come".to_owned(),
-            ),
-            Self::Silent => Self::NotStreamed(format!(
-                "nothing came for {} s, or no end in {} s",
-                STALL.as_secs(),
-                LONGEST_STREAM.as_secs()
-            )),
-            Self::Expired => Self::NotStreamed("the resourceVersion is too old".to_owned()),
-            Self::Failed(error) if is_open || wants_pages(&error) => {
-                Self::NotStreamed(error.to_string())
-            }
-            end => end,
         }
     }
 
@@ -121,22 +99,6 @@ impl End {
             _ => Duration::ZERO,
         }
     }
-}
-
-/// True if an API server that answers the request for a stream so may answer that for a page: it knows no streams
-/// (400, 422), its watch cache does not catch up with etcd (504), or a proxy waits for the end of the answer.
-fn wants_pages(error: &ApiError) -> bool {
-    error.class() == ErrorClass::Invalid
-        || error.code() == Some(504)
-        || matches!(error, ApiError::Timeout(_))
-}
-
-/// How a watch went.
-#[derive(Debug, Default)]
-struct WatchRun {
-    opened: Option<Instant>,
-    /// True if anything came.
-    has_received: bool,
 }
 
 /// A full list that is under way.
@@ -164,7 +126,7 @@ pub async fn run<V: View>(
         health,
         undecodable: UndecodableObjects::new(V::RESOURCE.name, metrics.clone()),
         metrics,
-        lacks_room: AtomicBool::default(),
+        repeats: Repeats::default(),
     };
     stop.run_until_cancelled(reflector.keep_in_sync()).await;
 }
@@ -175,106 +137,90 @@ struct Reflector<V> {
     health: Health,
     undecodable: UndecodableObjects,
     metrics: WatchMetrics,
-    /// True if there is no room for all objects.
-    lacks_room: AtomicBool,
+    repeats: Repeats,
 }
 
 impl<V: View> Reflector<V> {
     async fn keep_in_sync(&self) {
-        let mut pause = Pause::default();
+        let mut failures = 0_u32;
         let mut revision = self.health.revision();
         // The version to watch from; none: all objects first.
         let mut version: Option<String> = None;
         // The next full list comes in pages.
         let mut in_pages = false;
-        // The last watch ended silent, and nothing was received since.
-        let mut is_silent = false;
         loop {
-            let mut run = WatchRun::default();
-            let confirmed = if self.store.is_synced() {
-                self.health.same_cluster().await
-            } else {
-                Ok(())
-            };
-            let end = if let Err(error) = confirmed {
+            let mut opened = None;
+            let end = if let Err(error) = self.same_cluster().await {
                 End::Failed(error)
             } else if version.is_none() && in_pages {
                 match self.list().await {
                     Ok(listed) => {
                         revision.answered(&listed);
                         version = Some(listed);
-                        in_pages = false;
                         continue;
                     }
                     Err(error) => End::of(error),
                 }
             } else {
-                let watched = self.watch(&mut version, &mut revision, &mut pause, &mut run);
-                let mut end = watched.await;
-                is_silent &= !run.has_received;
-                if version.is_none() {
-                    end = end.before_all_objects(run.opened.is_some());
-                }
-                if matches!(end, End::Expired | End::Outdated | End::Silent) {
-                    version = None;
-                }
-                // A watch that shows nothing would not show the objects either.
-                in_pages = matches!(end, End::Silent | End::NotStreamed(_));
-                end
+                self.watch(&mut version, &mut revision, failures, &mut opened)
+                    .await
             };
-            // A list that fails after a long time, or a watch that is not opened, shows no health.
-            let healthy = run.opened.is_some_and(|opened| opened.elapsed() >= HEALTHY);
-            if healthy {
-                pause = Pause::default();
+            in_pages = match version {
+                // A stream that did not bring all objects says nothing of a list in pages, nor pages of a stream.
+                None => !in_pages,
+                // A watch that shows nothing would not show the objects either.
+                Some(_) => matches!(end, End::Silent),
+            };
+            if matches!(end, End::Expired | End::Outdated | End::Silent) {
+                version = None;
             }
-            self.ended(&end, &mut pause, is_silent);
-            is_silent |= matches!(end, End::Silent);
-            if healthy && matches!(end, End::Clean) || matches!(end, End::NotStreamed(_)) {
+            // A list that fails after a long time, or a watch that is not opened, shows no health.
+            let healthy = opened.is_some_and(|opened: Instant| opened.elapsed() >= HEALTHY);
+            if healthy {
+                failures = 0;
+            }
+            self.ended(&end);
+            if healthy && matches!(end, End::Clean) {
                 continue;
             }
-            let pause = pause.next(fastrand::f64()).max(end.retry_after());
+            let pause = pause(failures, fastrand::f64()).max(end.retry_after());
+            failures = failures.saturating_add(1);
             tokio::time::sleep(pause).await;
         }
     }
 
-    fn ended(&self, end: &End, pause: &mut Pause, is_silent: bool) {
+    /// Confirms before a watch begins again that the API server is that of the same cluster.
+    async fn same_cluster(&self) -> Result<(), ApiError> {
+        if self.store.is_synced() {
+            self.health.same_cluster().await?;
+        }
+        Ok(())
+    }
+
+    fn ended(&self, end: &End) {
         let resource = V::RESOURCE.name;
         let labels = [("resource", resource), ("reason", end.label())];
         self.metrics.restarts.get_or_create(&labels).inc();
         match end {
-            End::Failed(error) => self.failed(error, pause),
-            End::Outdated => info!(resource, "more of the objects is to be kept; listing again"),
-            End::Expired => info!(resource, "the watch is outdated; listing again"),
-            End::NotStreamed(reason) => info!(
-                resource,
-                reason, "the API server did not send all objects in a stream; listing in pages"
-            ),
-            End::Silent if is_silent => {
-                debug!(resource, "the watch is still silent; listing again");
+            End::Failed(error) => {
+                self.health.failed(error);
+                log_repeated!(
+                    warn, self.repeats, &error.cause(), resource, %error,
+                    "cannot watch; trying again with back-off"
+                );
             }
-            End::Silent => warn!(
+            End::Silent => log_repeated!(
+                warn,
+                self.repeats,
+                end.label(),
                 resource,
-                "the API server, or a proxy before it, accepts the watch and sends neither events nor \
-                 bookmarks; until it does, a list follows each watch that was silent for {} s",
-                SILENCE.as_secs()
+                "the watch is open and shows neither events nor bookmarks: the API server, or a proxy before it, may \
+                 hold them back; listing again"
             ),
             End::Clean => debug!(resource, "the watch ended; starting it again"),
-        }
-    }
-
-    fn failed(&self, error: &ApiError, pause: &mut Pause) {
-        let resource = V::RESOURCE.name;
-        self.health.failed(error);
-        let failures = pause.failures + 1;
-        if pause.is_due() {
-            warn!(
-                resource,
-                failures,
-                %error,
-                "cannot watch; trying again with back-off"
-            );
-        } else {
-            debug!(resource, failures, %error, "still cannot watch");
+            End::Expired | End::Outdated => {
+                info!(resource, reason = end.label(), "listing again");
+            }
         }
     }
 
@@ -328,7 +274,7 @@ impl<V: View> Reflector<V> {
         match item {
             Item::Decoded(view) => {
                 let key = Arc::clone(view.key());
-                self.undecodable.decoded(&key);
+                self.undecodable.remove(&key);
                 self.store.apply(view, origin);
                 key
             }
@@ -348,32 +294,32 @@ impl<V: View> Reflector<V> {
         &self,
         version: &mut Option<String>,
         revision: &mut EtcdRevision,
-        pause: &mut Pause,
-        run: &mut WatchRun,
+        failures: u32,
+        opened: &mut Option<Instant>,
     ) -> End {
-        let Resource {
-            name: resource,
-            path,
-            selector,
-        } = V::RESOURCE;
+        let resource = V::RESOURCE;
         let mut listing = version.is_none().then(|| self.begin_list());
         let (begin, limit) = match version {
             Some(version) => (Begin::After(version), SILENCE),
             None => (Begin::Objects, STALL),
         };
-        let mut events = match self.api.watch::<V>(path, selector, begin, limit).await {
+        let mut events = match self
+            .api
+            .watch::<V>(resource.path, resource.selector, begin, limit)
+            .await
+        {
             Ok(events) => std::pin::pin!(events),
             Err(error) => return End::of(error),
         };
         self.health.opened();
-        let opened = Instant::now();
-        run.opened = Some(opened);
-        if pause.failures > 0 {
-            info!(resource, "watching again");
+        let began = Instant::now();
+        *opened = Some(began);
+        if failures > 0 {
+            info!(resource = resource.name, "watching again");
         }
         loop {
             let end = match listing {
-                Some(_) => (Instant::now() + STALL).min(opened + LONGEST_STREAM),
+                Some(_) => (Instant::now() + STALL).min(began + LONGEST_STREAM),
                 None => Instant::now() + SILENCE,
             };
             let event = tokio::select! {
@@ -389,7 +335,6 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
-            run.has_received = true;
             if let Some(all) = &mut listing {
                 match event {
                     ObjectEvent::Applied(item) => self.add(all, item),
@@ -410,7 +355,7 @@ impl<V: View> Reflector<V> {
                 }
                 continue;
             }
-            let labels = [("resource", resource)];
+            let labels = [("resource", resource.name)];
             self.metrics.events.get_or_create(&labels).inc();
             let at: &str = match &event {
                 ObjectEvent::Applied(item) | ObjectEvent::Deleted(item) => version_of(item),
@@ -442,7 +387,7 @@ impl<V: View> Reflector<V> {
             Item::Decoded(view) => &**view.key(),
             Item::Undecodable(object) => &object.key,
         };
-        self.undecodable.deleted(key);
+        self.undecodable.remove(key);
         self.store.delete(key, Origin::Watch);
         key
     }
@@ -456,24 +401,26 @@ impl<V: View> Reflector<V> {
 
     fn count(&self) {
         let resource = V::RESOURCE.name;
-        let objects = self
-            .metrics
-            .objects
-            .get_or_create_owned(&[("resource", resource)]);
-        objects.set(self.store.len() as i64);
-        let lacks_room = self.store.lacks_room();
-        if self.lacks_room.swap(lacks_room, Ordering::Relaxed) != lacks_room {
-            if lacks_room {
-                warn!(
-                    resource,
-                    "objects take more memory than all of this kind may; those without room are left alone until others \
-                     go"
-                );
-            } else {
-                info!(resource, "all objects are kept in memory again");
-            }
+        let labels = [("resource", resource)];
+        let objects = self.store.len() as i64;
+        self.metrics.objects.get_or_create(&labels).set(objects);
+        if self.store.lacks_room() {
+            log_repeated!(
+                warn,
+                self.repeats,
+                "room",
+                resource,
+                "objects take more memory than all of this kind may; those without room are left alone until others go"
+            );
         }
     }
+}
+
+/// Exponential back-off over everything that ends a watch early, a clean end included: a server that closes each watch at
+/// once must not be asked thousands of times a second. `random` in [0, 1) takes up to half of it away.
+fn pause(failures: u32, random: f64) -> Duration {
+    let full = MIN_PAUSE.saturating_mul(1 << failures.min(16));
+    full.min(MAX_PAUSE).mul_f64(1.0 - random / 2.0)
 }
 
 /// The version of `item`; empty if it has none.

@@ -155,11 +155,13 @@ impl Health {
         self.sight.watches.send_modify(|watches| watches.begun += 1);
     }
 
+    /// The store is filled.
     pub(super) fn listed(&self) {
         self.state.lock().is_listed = true;
+        self.opened();
     }
 
-    /// The watch was opened, which shows no more than that it is accepted.
+    /// A watch was opened, which shows no more than that it is accepted.
     pub fn opened(&self) {
         if self.state.lock().failing.take().is_some() {
             self.sight

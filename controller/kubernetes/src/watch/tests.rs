@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{pause::MAX_PAUSE, *};
+use super::*;
 use crate::fixture::scripted::{self, ScriptedAnswer};
 
 mod outdated;
@@ -273,7 +273,7 @@ async fn a_dead_connection_is_noticed_by_its_silence() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_down_is_found_again_within_seconds() {
-    let fixture = Fixture::start(|number, uri| {
+    let fixture = Fixture::streaming(|number, uri| {
         Some(match number {
             0..=20 => scripted::refusal(503, "ServiceUnavailable"),
             _ if is_list(uri) => list(1, "", &["a"]),
@@ -282,7 +282,7 @@ async fn a_server_that_was_down_is_found_again_within_seconds() {
     });
     fixture.until(|f| f.store.is_synced()).await;
     let requests = fixture.requests.lock();
-    let longest = requests
+    let longest = requests[..=20]
         .windows(2)
         .map(|pair| pair[1].0 - pair[0].0)
         .max()
@@ -336,13 +336,15 @@ async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
 
 #[test]
 fn the_pause_grows_to_its_bound() {
-    let mut pause = Pause::default();
-    let grown: Vec<_> = (0..10).map(|_| pause.next(0.0).as_millis()).collect();
+    let grown: Vec<_> = (0..10)
+        .map(|failures| pause(failures, 0.0).as_millis())
+        .collect();
     assert_eq!(
         grown,
         [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]
     );
-    assert_eq!(Pause::default().next(1.0).as_millis(), 50);
+    assert_eq!(pause(0, 1.0).as_millis(), 50);
+    assert_eq!(pause(u32::MAX, 0.0), MAX_PAUSE);
 }
 
 /// An API server that is overloaded takes long to say so.
