@@ -14,7 +14,6 @@ mod identity;
 mod ipam;
 mod lease_events;
 mod lease_task;
-mod lease_tasks;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
@@ -176,7 +175,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     info!("ending: no new work is taken");
     stop.cancel();
     let drained = async {
-        let drained = lease_tasks.drain().await;
+        let drained = lease_tasks.ended().await;
         // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
         // anything to learn.
         if !matches!(ended, Err(Fatal::LeaseLost | Fatal::OtherCluster(_))) {

@@ -1,9 +1,8 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease, decided from facts.
 //!
 //! ```text
-//!  answers, watch events ─► ObservedLease ─┐
-//!  acknowledged renewals ─► LeaseTerm ─────┼─► decide(now, …) ─► Decision ─► (sent by the elector)
-//!  may this replica lead ─► Candidacy ─────┘
+//!  answers of the API server ─► ObservedLease ─┐
+//!  acknowledged renewals ────► ReplicaState ───┴─► decide(now, …) ─► Decision ─► (sent by the elector)
 //! ```
 //!
 //! Two promises keep two leaders from acting at one instant, whatever the clocks of their machines
@@ -11,96 +10,111 @@
 //! - the leader stops acting [`Durations::renew_deadline`] after it *sent* its last acknowledged
 //!   renewal;
 //! - no replica takes a held lease before the record has stood unchanged for the duration that is
-//!   written in it, which is longer, after having *received* it, except the lease of a
-//!   process that is proven to be dead ([`ReplicaState::predecessors`]).
+//!   written in it, which is longer, after having *received* it, except the lease of its own identity, which a process
+//!   before it in the same container may have left.
 //!
 //! Everything else is convenience. The API server's check of the resourceVersion settles who wins
 //! when several try.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-mod candidacy;
 mod decide;
 mod durations;
-mod lease_term;
 mod observed;
 mod unbroken;
 
-pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, ReplicaState, decide};
 pub use durations::Durations;
-pub use lease_term::LeaseTerm;
 pub use observed::ObservedLease;
 pub use unbroken::Unbroken;
 
-/// The part of a Lease's `spec` that the election reads and writes (PROC-21). Whatever else the
-/// object holds (labels, annotations, fields of later versions) is left as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A Lease's `spec` (PROC-21). Fields that the election does not know are carried along.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct LeaseRecord {
-    /// `holderIdentity`; empty: not held (PROC-23).
+    /// Empty: not held (PROC-23).
+    #[serde(rename = "holderIdentity")]
     pub holder: String,
-    /// `leaseDurationSeconds`: how long others wait after the last change.
+    /// How long others wait after the last change.
+    #[serde(
+        rename = "leaseDurationSeconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub duration_seconds: Option<i32>,
-    /// `acquireTime`, for people.
-    pub acquired: Option<Timestamp>,
-    /// `renewTime`: never compared with a clock, but its change shows that the holder lives.
-    pub renewed: Option<Timestamp>,
-    /// `renewTime` as it is written, where `renewed` cannot hold it: its change is a sign of life too.
-    pub renewed_text: Option<Box<str>>,
-    /// `leaseTransitions`: how often the holder changed.
+    /// For people.
+    #[serde(rename = "acquireTime", skip_serializing_if = "Option::is_none")]
+    pub acquired: Option<Box<str>>,
+    /// Never compared with a clock, but its change shows that the holder lives. Text, since Go's times reach further than
+    /// [`Timestamp`].
+    #[serde(rename = "renewTime", skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<Box<str>>,
+    /// How often the holder changed.
+    #[serde(rename = "leaseTransitions")]
     pub transitions: i32,
+    /// All other fields.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 impl LeaseRecord {
-    /// This replica's claim on a lease that does not exist (`before` absent) or is free to take.
+    /// The claim or renewal of `identity` over this record; over the default where there is no Lease (`is_new`).
     fn claimed(
+        &self,
         identity: &str,
         durations: &Durations,
         wall: Timestamp,
-        before: Option<&Self>,
+        is_new: bool,
     ) -> Self {
-        let again = before.filter(|record| record.holder == identity);
-        let transitions = match (again, before) {
-            (Some(record), _) => record.transitions,
-            (None, Some(record)) => record.transitions.saturating_add(1),
-            (None, None) => 0,
-        };
-        let renewed = changed(wall, before.and_then(|record| record.renewed));
+        let renewed = Some(changed(wall, self.renewed.as_deref()));
+        let is_own = self.holder == identity;
+        let transitions = self
+            .transitions
+            .saturating_add(i32::from(!is_own && !is_new));
         Self {
             holder: identity.to_owned(),
             duration_seconds: Some(durations.written_seconds()),
-            acquired: again.and_then(|record| record.acquired).or(Some(renewed)),
-            renewed: Some(renewed),
-            renewed_text: None,
+            acquired: self
+                .acquired
+                .clone()
+                .filter(|_| is_own)
+                .or_else(|| renewed.clone()),
+            renewed,
             transitions,
+            rest: self.rest.clone(),
         }
     }
 
     /// The record that frees a lease immediately, as client-go's `ReleaseOnCancel` writes it.
     #[must_use]
     pub fn released(&self, wall: Timestamp) -> Self {
-        let now = changed(wall, self.renewed);
+        let now = Some(changed(wall, self.renewed.as_deref()));
         Self {
             holder: String::new(),
             // Zero is refused by the API server.
             duration_seconds: Some(1),
-            acquired: Some(now),
-            renewed: Some(now),
-            renewed_text: None,
-            transitions: self.transitions,
+            acquired: now.clone(),
+            renewed: now,
+            ..self.clone()
         }
     }
 }
 
-/// `wall` as the API keeps it, in microseconds, and never equal to `before`: a record that did not
+/// `wall` as the API server reads it, with exactly six decimals, and never equal to `before`: a record that did not
 /// change would look dead to the others, even if it is our clock that stands still.
-fn changed(wall: Timestamp, before: Option<Timestamp>) -> Timestamp {
-    let micros = wall.as_microsecond();
-    let micros = match before.map(Timestamp::as_microsecond) {
-        Some(before) if before == micros => micros.saturating_add(1),
-        _ => micros,
+fn changed(wall: Timestamp, before: Option<&str>) -> Box<str> {
+    let micros = |more: i64| {
+        let micros = wall.as_microsecond().saturating_add(more);
+        let time = Timestamp::from_microsecond(micros).unwrap_or(wall);
+        format!("{time:.6}").into_boxed_str()
     };
-    Timestamp::from_microsecond(micros).unwrap_or(wall)
+    let now = micros(0);
+    if Some(&*now) == before {
+        micros(1)
+    } else {
+        now
+    }
 }
 
 #[cfg(test)]

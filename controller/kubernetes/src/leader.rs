@@ -1,11 +1,11 @@
-//! Leader election on a `coordination.k8s.io/v1` Lease (PROC-20 to PROC-27): one [`Elector`] a
-//! lock, run as a task; other tasks read [`Leadership`] and send commands through the [`Handle`].
+//! Leader election on a `coordination.k8s.io/v1` Lease (PROC-20 to PROC-27): one [`Elector`], run as a task; other tasks
+//! read [`Leadership`] and send commands through the [`Handle`].
 //!
 //! ```text
 //!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
 //!  Lease ◄──────────────── Elector (core::lease) ┤
-//!        ───────────────►     ▲                  └► Leading::is_valid_now ─► before each write
-//!             watch           └─ Handle: step_down, release, check
+//!        ───────────────►     ▲                  └► LeaseTerm::is_valid_now ─► before each write
+//!         watch: look again   └─ Handle: step_down, release, check
 //! ```
 //!
 //! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the
@@ -27,22 +27,19 @@ use outrigger_core::{
 use crate::watch::Sight;
 
 mod annotations;
-mod election;
+mod elector;
 mod handle;
 mod identity;
-mod leadership;
+mod lease;
 mod metrics;
-mod object;
-mod requests;
-mod suspend;
-mod watching;
+mod term;
 
-pub use election::{Elector, Ended};
+pub use elector::Elector;
 pub use handle::{Handle, NotAnnotated};
 pub use identity::{IdentityFileError, ProcessIdentity, host};
-pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
+pub use term::{Leadership, LeaseTerm};
 
 /// The lock, and the identity that contends for it.
 #[derive(Clone, Debug)]
@@ -57,15 +54,6 @@ pub struct LeaderConfig {
     pub durations: Durations,
     /// The cluster that must have the Lease, and the watches that list again when etcd has gone back in time.
     pub sight: Sight,
-}
-
-impl LeaderConfig {
-    fn collection(&self) -> String {
-        format!(
-            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
-            self.namespace
-        )
-    }
 }
 
 /// Annotation of the Lease with the [`Unbroken`](outrigger_core::lease::Unbroken) terms of this program.

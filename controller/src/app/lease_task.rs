@@ -1,7 +1,7 @@
-//! One lock and the loops under it: contend, lead, stop, and perhaps lead again. Made by [`super::lease_tasks`].
+//! The election and the loops under its lock: contend, lead, stop, and perhaps lead again.
 //!
 //! ```text
-//!           leader::election ─► Leading: token, deadline
+//!           leader::Elector ─► LeaseTerm: token, deadline
 //!                                  │
 //!                LeaseTask::run ◄──┘ elected
 //!                  ├ Fence: no write and no call of the term without it
@@ -16,18 +16,26 @@
 //!
 //! Where a call that changes the cloud was cut off, the lease is not released but left to expire.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
 
-use tokio::{sync::watch, time::timeout};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
-use crate::options::controllers::Controller;
-use outrigger_kubernetes::leader::{Handle, Leadership, Leading};
+use crate::options::{Config, controllers::Controller};
+use outrigger_kubernetes::{
+    api::Api,
+    leader::{
+        Elector, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
+        ProcessIdentity,
+    },
+    watch::Sight,
+};
 use outrigger_loops::context::Term;
 use outrigger_provider_client::Provider;
 use outrigger_runtime::fence::Fence;
+use outrigger_server::{Checks, Scope};
 
 /// A leader that has not been able to do the work for so long lets another replica try.
 const GRACE: Duration = Duration::from_mins(1);
@@ -35,18 +43,160 @@ const GRACE: Duration = Duration::from_mins(1);
 /// How long calls that were cancelled, and the writes of results that came before, may take to end.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One lock and the loops under it.
-pub(super) struct LeaseTask {
-    /// `None` with `--leader-elect=false`: this process leads as long as it runs.
-    pub(super) lock: Option<Handle>,
-    /// True while this process can do the work: its provider serves, and a watch works.
-    pub(super) able: watch::Receiver<bool>,
-    pub(super) controllers: Vec<Controller>,
+/// The parts that the lease task is made from.
+pub(super) struct Building {
+    /// Without a budget: a renewal must not wait.
+    pub(super) api: Api,
+    pub(super) metrics: LeaderMetrics,
+    pub(super) events: OnEvent,
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
-    /// `--shutdown-grace-period`: how long calls in flight may take to end.
-    pub(super) grace: Duration,
+    pub(super) sight: Sight,
+    pub(super) checks: Checks,
     pub(super) identity: Arc<ClusterIdentity>,
+}
+
+/// The lease task of this process and its elector. Dropping it ends them without releasing the lease.
+pub(super) struct LeaseTasks {
+    running: JoinSet<Result<(), Fatal>>,
+    lock: Option<Handle>,
+    identity: Option<Arc<ProcessIdentity>>,
+    _electors: JoinSet<()>,
+}
+
+/// A process that is killed comes to none of this.
+impl Drop for LeaseTasks {
+    fn drop(&mut self) {
+        let forgotten = self.identity.as_ref().map(|identity| identity.forget());
+        if let Some(Err(error)) = forgotten {
+            warn!(
+                %error,
+                "the file of --leader-elect-identity-file is not written: the next process of the container may not wait \
+                 until the Lease has expired"
+            );
+        }
+    }
+}
+
+impl Building {
+    /// Starts the lease task; it runs until `stop`.
+    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
+        let mut electors = JoinSet::new();
+        let (may_contend, able) = watch::channel(config.election.is_none());
+        let elected = config.election.as_ref().map(|election| {
+            let identity = Arc::new(identity(election.identity_file.as_deref()));
+            let lease = LeaderConfig {
+                namespace: election.namespace.clone(),
+                name: election.name.clone(),
+                identity: Arc::clone(&identity),
+                durations: election.durations,
+                sight: self.sight.clone(),
+            };
+            let (elector, lock) =
+                Elector::new(self.api, lease, self.metrics, able.clone(), self.events);
+            let checked = lock.clone();
+            self.checks
+                .add("leaderElection", Scope::Everywhere, move || checked.check());
+            electors.spawn(elector.run());
+            electors.spawn(candidate(self.provider.clone(), self.sight, may_contend));
+            (lock, identity)
+        });
+        let (lock, identity) = elected.unzip();
+        let lease_task = LeaseTask {
+            lock: lock.clone(),
+            able,
+            controllers: enabled(config),
+            loops: self.loops,
+            provider: self.provider,
+            grace: config.shutdown_grace,
+            identity: self.identity,
+        };
+        let mut running = JoinSet::new();
+        running.spawn(lease_task.run(stop.clone()));
+        LeaseTasks {
+            running,
+            lock,
+            identity,
+            _electors: electors,
+        }
+    }
+}
+
+/// The identity of this process, that of the one before it in its container if there is a file.
+fn identity(file: Option<&Path>) -> ProcessIdentity {
+    let Some(path) = file else {
+        return ProcessIdentity::new();
+    };
+    ProcessIdentity::in_file(path).unwrap_or_else(|error| {
+        warn!(
+            ?path, %error,
+            "--leader-elect-identity-file is not used: after a crash the Lease has to expire"
+        );
+        ProcessIdentity::new()
+    })
+}
+
+/// A replica whose provider is not ready, or none of whose watches works, does not contend.
+async fn candidate(provider: Provider, sight: Sight, may_contend: watch::Sender<bool>) {
+    let mut state = provider.state();
+    let mut watches = sight.watches();
+    loop {
+        let serves = state.borrow_and_update().serves();
+        let sees = watches.borrow_and_update().see();
+        let able = serves && sees;
+        may_contend.send_if_modified(|may| std::mem::replace(may, able) != able);
+        tokio::select! {
+            Ok(()) = state.changed() => {}
+            Ok(()) = watches.changed() => {}
+            else => return,
+        }
+    }
+}
+
+/// The controllers that run; those that are switched off are logged (CLI-27).
+fn enabled(config: &Config) -> Vec<Controller> {
+    let mut enabled = Vec::new();
+    for controller in Controller::ALL {
+        if config.controllers.enabled(controller) {
+            enabled.push(controller);
+        } else {
+            let is_default = controller.runs_only_if_named();
+            let controller = controller.name();
+            if is_default {
+                info!(controller, "controller is disabled");
+            } else {
+                warn!(controller, "controller is disabled");
+            }
+        }
+    }
+    enabled
+}
+
+impl LeaseTasks {
+    /// The lock; none without an election.
+    pub(super) fn lock(&self) -> Option<Handle> {
+        self.lock.clone()
+    }
+
+    /// Waits for the lease task to end, by itself or after its stop; an end is told once.
+    pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
+        let ended = self.running.join_next().await.unwrap_or(Ok(Ok(())));
+        ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor".into())))
+    }
+}
+
+/// One lock and the loops under it.
+struct LeaseTask {
+    /// `None` with `--leader-elect=false`: this process leads as long as it runs.
+    lock: Option<Handle>,
+    /// True while this process can do the work: its provider serves, and a watch works.
+    able: watch::Receiver<bool>,
+    controllers: Vec<Controller>,
+    loops: Arc<Loops>,
+    provider: Provider,
+    /// `--shutdown-grace-period`: how long calls in flight may take to end.
+    grace: Duration,
+    identity: Arc<ClusterIdentity>,
 }
 
 enum End {
@@ -56,25 +206,10 @@ enum End {
     Died(Cow<'static, str>),
 }
 
-/// How the work of a lease term ended.
-enum Work {
-    /// Every call that changes the cloud was answered, and what came of it is written.
-    Finished,
-    /// The provider, or the API server, may still be at work.
-    CutOff,
-    /// The lease was lost meanwhile.
-    Lost,
-}
-
 impl LeaseTask {
     /// Runs until `stop`, then lets calls in flight end and releases the lease, unless the provider may
-    /// still be at work: then the lease is left to expire. A process that gave it up before does not
-    /// contend for it again for `hold_off`.
-    pub(super) async fn run(
-        self,
-        hold_off: Duration,
-        stop: CancellationToken,
-    ) -> Result<(), Fatal> {
+    /// still be at work: then the lease is left to expire.
+    async fn run(self, stop: CancellationToken) -> Result<(), Fatal> {
         loop {
             let Some(leading) = self.elected(&stop).await? else {
                 return Ok(());
@@ -86,8 +221,8 @@ impl LeaseTask {
                 self.identity.resync(lock);
             }
             let work = leading.token().child_token();
-            let leadership = leading.clone();
-            let fence = Fence::new(move || leadership.is_valid_now(), leading.token());
+            let asked = leading.clone();
+            let fence = Fence::new(move || asked.is_valid_now(), leading.token());
             let mut loops = Supervisor::default();
             let term = Term {
                 fence: fence.clone(),
@@ -104,60 +239,47 @@ impl LeaseTask {
                 () = self.unable() => End::Unable,
                 name = loops.ended() => End::Died(name),
             };
-            if matches!(end, End::Unable) {
-                let seconds = GRACE.as_secs();
-                if self.provider.state().borrow().serves() {
-                    warn!(
-                        seconds,
-                        "no watch of the API server has worked; releasing the lease to another replica"
-                    );
-                } else {
-                    warn!(
-                        seconds,
-                        "the provider has been away; releasing the lease to another replica"
-                    );
-                }
-            }
-            let ended = match end {
+            let is_finished = match end {
                 End::Lost => {
                     // With the loops, calls in flight are dropped.
                     fence.cancel();
-                    Work::Lost
+                    false
                 }
                 _ => self.finish(&leading, &fence, &work, loops).await,
             };
-            match (end, ended) {
-                (End::Died(name), ended) => {
-                    self.release_after(&ended).await;
-                    return Err(Fatal::Died(name));
-                }
-                (End::Asked, ended) => {
-                    self.release_after(&ended).await;
-                    return Ok(());
-                }
-                (End::Lost | End::Unable, Work::Lost) if stop.is_cancelled() => return Ok(()),
-                (End::Unable, Work::Finished) => {
+            match end {
+                End::Unable if is_finished => {
                     self.provider.set_standby(true);
                     if let Some(lock) = &self.lock {
-                        lock.step_down(hold_off).await;
+                        lock.step_down().await;
                     }
                 }
+                End::Lost | End::Unable if stop.is_cancelled() => return Ok(()),
                 // A lease that must not be released before it expires is left with the process.
-                (End::Lost | End::Unable, _) => return Err(Fatal::LeaseLost),
+                End::Lost | End::Unable => return Err(Fatal::LeaseLost),
+                End::Asked => {
+                    self.release(is_finished).await;
+                    return Ok(());
+                }
+                End::Died(name) => {
+                    self.release(is_finished).await;
+                    return Err(Fatal::Died(name));
+                }
             }
         }
     }
 
     /// Ends the work of a lease term: no call begins any more, and no key is taken; calls in flight may end
     /// within the grace period and their results are written, then they are cancelled. All is dropped
-    /// at once when the lease is lost.
+    /// at once when the lease is lost. Returns whether every call that changes the cloud was answered, and what came of it
+    /// is written, while the lease lasted.
     async fn finish(
         &self,
-        leading: &Leading,
+        leading: &LeaseTerm,
         fence: &Fence,
         work: &CancellationToken,
         mut loops: Supervisor,
-    ) -> Work {
+    ) -> bool {
         fence.stop();
         work.cancel();
         let drained = async {
@@ -177,46 +299,35 @@ impl LeaseTask {
         };
         let drained = tokio::select! {
             biased;
-            () = leading.token().cancelled() => None,
-            drained = drained => Some(drained),
+            () = leading.token().cancelled() => {
+                warn!("lease lost with work still in flight; dropping it");
+                false
+            }
+            drained = drained => drained,
         };
         // Ends the calls whose loop is gone already.
         fence.cancel();
-        match drained {
-            None => {
-                warn!("lease lost with work still in flight; dropping it");
-                Work::Lost
-            }
-            Some(true) if fence.is_answered(self.expiry()) => Work::Finished,
-            Some(_) => Work::CutOff,
-        }
+        // How long another replica waits for a lease that is not released.
+        let expiry = self.lock.as_ref().map(Handle::lease_duration);
+        drained && fence.is_answered(expiry.unwrap_or_default())
     }
 
-    /// How long another replica waits for a lease that is not released.
-    fn expiry(&self) -> Duration {
-        self.lock
-            .as_ref()
-            .map(Handle::lease_duration)
-            .unwrap_or_default()
-    }
-
-    /// Releases the lease, unless another leader might begin too early.
-    async fn release_after(&self, ended: &Work) {
-        let Some(lock) = &self.lock else { return };
-        match ended {
-            Work::Finished => lock.release().await,
-            Work::CutOff => warn!(
+    /// Releases the lease if the work `is_finished`: another leader might begin too early otherwise.
+    async fn release(&self, is_finished: bool) {
+        match &self.lock {
+            Some(lock) if is_finished => lock.release().await,
+            Some(lock) => warn!(
                 lease = lock.lease(),
                 "the provider may still be at work on a call that was cut off; leaving the lease to expire"
             ),
-            Work::Lost => {}
+            None => {}
         }
     }
 
     /// Waits to lead; none if `stop` came first.
-    async fn elected(&self, stop: &CancellationToken) -> Result<Option<Leading>, Fatal> {
+    async fn elected(&self, stop: &CancellationToken) -> Result<Option<LeaseTerm>, Fatal> {
         let Some(lock) = &self.lock else {
-            return Ok(Some(Leading::unelected(CancellationToken::new())));
+            return Ok(Some(LeaseTerm::unelected(CancellationToken::new())));
         };
         let mut leadership = lock.leadership();
         loop {
@@ -247,12 +358,20 @@ impl LeaseTask {
         let mut able = self.able.clone();
         // Without a lease nothing ever changes it.
         while able.wait_for(|able| !able).await.is_ok() {
-            match timeout(GRACE, able.wait_for(|able| *able)).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) => break,
-                Err(_) => return,
+            if timeout(GRACE, able.wait_for(|able| *able)).await.is_err() {
+                let (seconds, serves) = (GRACE.as_secs(), self.provider.state().borrow().serves());
+                warn!(
+                    seconds,
+                    serves,
+                    "the provider has been away, or no watch of the API server has worked; \
+                     releasing the lease to another replica"
+                );
+                return;
             }
         }
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use super::{
     explain::{Explainer, Stores},
     identity::ClusterIdentity,
     lease_events,
-    lease_tasks::{Building, LeaseTasks},
+    lease_task::{Building, LeaseTasks},
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,

@@ -4,20 +4,18 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{Durations, LeaseRecord, LeaseTerm, ObservedLease, observed::Observation};
+use super::{Durations, LeaseRecord, ObservedLease};
 
 /// The replica's own state.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaState<'a> {
-    /// The holder that it writes; no other process ever has the same.
+    /// The holder that it writes; no other process that lives has the same.
     pub identity: &'a str,
-    /// Identities of processes that are proven to be dead: a lease of theirs is free.
-    pub predecessors: &'a [String],
     /// The durations of the election.
     pub durations: &'a Durations,
-    /// The lease term, if it leads.
-    pub lease_term: Option<LeaseTerm>,
-    /// From when on it contends ([`super::Candidacy`]); none: not for now.
+    /// If it leads: when the last renewal was sent that was acknowledged.
+    pub renewed: Option<Instant>,
+    /// From when on it contends; none: not for now.
     pub contends_at: Option<Instant>,
     /// No request before then: the last one failed.
     pub not_before: Instant,
@@ -30,15 +28,10 @@ pub struct ReplicaState<'a> {
 pub enum Decision {
     /// GET the lease: what it is now is not known.
     Read,
-    /// GET the lease: the record has not changed for too long: its holder is dead, or watch events
-    /// were lost.
-    Confirm,
     /// POST a lease with this record: there is none.
     Create(LeaseRecord),
     /// PUT this record over the version that was seen: a claim or a renewal.
     Update(LeaseRecord),
-    /// PUT this record over the version that was seen: it is ours, and we cannot use it.
-    Release(LeaseRecord),
     /// Nothing to do until then (or at all), unless something is seen.
     Wait(Option<Instant>),
     /// Stop acting immediately; do not send anything any more.
@@ -66,19 +59,16 @@ pub fn decide(
     observed: &ObservedLease,
     replica: &ReplicaState<'_>,
 ) -> Decision {
-    let decision = match replica.lease_term {
-        Some(lease_term) => lead(now, wall, observed, replica, lease_term),
+    let deadline = replica.renewed.map(|at| replica.durations.deadline(at));
+    let decision = match replica.renewed {
+        Some(renewed) => lead(now, wall, observed, replica, renewed),
         None => contend(now, wall, observed, replica),
     };
     match decision {
         Decision::Lost(_) | Decision::Wait(_) => decision,
         _ if now < replica.not_before => {
-            let deadline = replica
-                .lease_term
-                .map(|lease_term| lease_term.deadline(replica.durations));
-            Decision::Wait(Some(
-                deadline.map_or(replica.not_before, |at| at.min(replica.not_before)),
-            ))
+            let until = deadline.map_or(replica.not_before, |at| at.min(replica.not_before));
+            Decision::Wait(Some(until))
         }
         _ => decision,
     }
@@ -89,50 +79,37 @@ fn lead(
     wall: Timestamp,
     observed: &ObservedLease,
     replica: &ReplicaState<'_>,
-    lease_term: LeaseTerm,
+    renewed: Instant,
 ) -> Decision {
-    let deadline = lease_term.deadline(replica.durations);
+    let deadline = replica.durations.deadline(renewed);
     if now >= deadline {
         return Decision::Lost(Lost::RenewDeadline);
     }
-    if let Some(lost) = observed
-        .last()
-        .and_then(|last| lost(last, replica.identity))
+    if let Some(last) = observed.last().filter(|last| last.is_there())
+        && last.record.holder != replica.identity
     {
-        return Decision::Lost(lost);
+        return Decision::Lost(match &*last.record.holder {
+            "" => Lost::Cleared,
+            holder => Lost::Taken(holder.to_owned()),
+        });
     }
     let Some(last) = observed.current() else {
         return Decision::Read;
     };
     let record = || {
-        LeaseRecord::claimed(
-            replica.identity,
-            replica.durations,
-            wall,
-            Some(&last.record),
-        )
+        let (identity, durations) = (replica.identity, replica.durations);
+        last.record.claimed(identity, durations, wall, false)
     };
     if !last.is_there() {
         // Deleted, and every replica that has seen it waits as if it were still there (see below):
         // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
     }
-    let due = lease_term.renewed() + replica.durations.retry_period();
+    let due = renewed + replica.durations.retry_period();
     if now < due && !replica.renew_early {
         return Decision::Wait(Some(due.min(deadline)));
     }
     Decision::Update(record())
-}
-
-/// True if the record shows that another replica may lead by now.
-fn lost(last: &Observation, identity: &str) -> Option<Lost> {
-    if !last.is_there() || last.record.holder == identity {
-        None
-    } else if last.record.holder.is_empty() {
-        Some(Lost::Cleared)
-    } else {
-        Some(Lost::Taken(last.record.holder.clone()))
-    }
 }
 
 fn contend(
@@ -144,30 +121,27 @@ fn contend(
     let Some(last) = observed.current() else {
         return Decision::Read;
     };
-    let ours = last.is_there() && last.record.holder == replica.identity;
     match replica.contends_at {
         Some(at) if at <= now => {}
-        // A claim that was thought lost, or a release that was.
-        _ if ours => return Decision::Release(last.record.released(wall)),
         at => return Decision::Wait(at),
     }
-    let is_left = last.is_there() && replica.predecessors.contains(&last.record.holder);
-    if !ours && !is_left {
+    // A claim that was thought lost, a release that was, or the lease of a process before this one.
+    let is_own = last.is_there() && last.record.holder == replica.identity;
+    if !is_own {
         let free_at = last.free_at(replica.durations.lease_duration());
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
-        // A watch that broke unnoticed shows a live holder as dead: look before taking. A free
-        // lease is claimed without a read; if it is no longer free, the API server refuses the
-        // write.
-        if !last.is_free() && last.sent_at.is_none_or(|sent_at| sent_at < free_at) {
-            return Decision::Confirm;
+        // What was read before may be a renewal ago. A free lease is claimed without a read; if it is no longer
+        // free, the API server refuses the write.
+        if !last.is_free() && last.sent_at < free_at {
+            return Decision::Read;
         }
     }
-    let claim = |before| LeaseRecord::claimed(replica.identity, replica.durations, wall, before);
+    let (identity, durations) = (replica.identity, replica.durations);
     if last.is_there() {
-        Decision::Update(claim(Some(&last.record)))
+        Decision::Update(last.record.claimed(identity, durations, wall, false))
     } else {
-        Decision::Create(claim(None))
+        Decision::Create(LeaseRecord::default().claimed(identity, durations, wall, true))
     }
 }

@@ -102,7 +102,7 @@ impl Durations {
     }
 
     /// Until when a leader may act whose last acknowledged renewal was sent at `sent`.
-    pub(super) fn deadline(&self, sent: Instant) -> Instant {
+    pub fn deadline(&self, sent: Instant) -> Instant {
         sent + self.renew_deadline
     }
 }

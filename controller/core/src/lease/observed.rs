@@ -6,12 +6,12 @@ use super::LeaseRecord;
 
 /// The last record observed and how long it has not changed.
 ///
-/// Answers to reads and writes are the latest state, unless a watch event has overtaken them;
-/// watch events come late and count only if they are newer.
+/// Only answers of the API server count, which are the latest state since there is one request at a time. A watch event
+/// has the lease read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedLease {
     observation: Option<Observation>,
-    /// A request since then left it open what the record is now.
+    /// It is open what the record is now.
     is_stale: bool,
 }
 
@@ -29,36 +29,13 @@ pub(super) struct Observation {
     /// The record; of an object that is gone: as it last was.
     pub(super) record: LeaseRecord,
     presence: Presence,
-    version: String,
     /// The record has not changed since, as far as was seen.
     since: Instant,
     /// When the last request was sent whose answer showed it.
-    pub(super) sent_at: Option<Instant>,
-    /// When the last watch event came that was news.
-    watched_at: Option<Instant>,
+    pub(super) sent_at: Instant,
 }
 
 impl Observation {
-    /// The version as a number: the API server counts up. Before the first object it is 0.
-    fn number(&self) -> Result<u64, std::num::ParseIntError> {
-        if self.version.is_empty() {
-            Ok(0)
-        } else {
-            self.version.parse()
-        }
-    }
-
-    /// True if an answer to what was asked at `sent` is older than a watch event since.
-    fn overtakes(&self, sent: Instant, answer: Option<&str>) -> bool {
-        let watched_since = self.watched_at.is_some_and(|watched_at| watched_at >= sent);
-        watched_since
-            && match answer.map(str::parse::<u64>) {
-                Some(Ok(version)) => self.number().is_ok_and(|held| version < held),
-                Some(Err(_)) => false,
-                None => self.is_there(),
-            }
-    }
-
     /// True if the object exists.
     pub(super) fn is_there(&self) -> bool {
         self.presence == Presence::There
@@ -91,58 +68,32 @@ impl Observation {
 
 impl ObservedLease {
     /// An answer of the API server to a request that was sent at `sent`, received at `now`: the
-    /// record and the object's resourceVersion, or none if there is no such object. Returns whether
-    /// the answer is the latest state: a release that the watch delivered before the answer is not
-    /// delivered again.
-    pub fn answered(
-        &mut self,
-        sent: Instant,
-        now: Instant,
-        answer: Option<(LeaseRecord, &str)>,
-    ) -> bool {
+    /// record, or none if there is no such object.
+    pub fn answered(&mut self, sent: Instant, now: Instant, record: Option<LeaseRecord>) {
         self.is_stale = false;
-        let version = answer.as_ref().map(|(_, version)| *version);
-        if self
-            .observation
-            .as_ref()
-            .is_some_and(|observation| observation.overtakes(sent, version))
-        {
-            return false;
-        }
-        self.store(now, answer);
-        if let Some(observation) = &mut self.observation {
-            observation.sent_at = Some(sent);
-        }
-        true
+        let presence = match (&record, &self.observation) {
+            (Some(_), _) => Presence::There,
+            (None, None) => Presence::Never,
+            (None, Some(before)) if before.presence == Presence::Never => Presence::Never,
+            (None, Some(_)) => Presence::Gone,
+        };
+        let before = self.observation.take();
+        let last = before.as_ref().map(|before| &before.record);
+        let record = record.or_else(|| last.cloned()).unwrap_or_default();
+        // An annotation changes the version alone.
+        let since = match before {
+            Some(before) if before.presence == presence && before.record == record => before.since,
+            _ => now,
+        };
+        self.observation = Some(Observation {
+            record,
+            presence,
+            since,
+            sent_at: sent,
+        });
     }
 
-    /// A watch event: the record and version, or that the object was deleted with `version`.
-    /// Returns whether it was news; what is not comparable is asked for.
-    pub fn watched(&mut self, now: Instant, record: Option<LeaseRecord>, version: &str) -> bool {
-        if let Some(observation) = &self.observation {
-            match (version.parse::<u64>(), observation.number()) {
-                (Ok(new), Ok(held)) if new > held => {}
-                (Ok(_), Ok(_)) => return false,
-                _ => {
-                    self.is_stale |= version != observation.version;
-                    return false;
-                }
-            }
-        }
-        let is_deletion = record.is_none();
-        self.store(now, record.map(|record| (record, version)));
-        if let Some(observation) = &mut self.observation {
-            if is_deletion {
-                // Also where it is the first that is observed: another replica may hold it.
-                observation.presence = Presence::Gone;
-            }
-            version.clone_into(&mut observation.version);
-            observation.watched_at = Some(now);
-        }
-        true
-    }
-
-    /// A request failed in a way that leaves it open what the record is now.
+    /// A watch event showed another version, or a request failed in a way that leaves it open what the record is now.
     pub fn invalidate(&mut self) {
         self.is_stale = true;
     }
@@ -152,13 +103,16 @@ impl ObservedLease {
         self.current().is_none()
     }
 
+    /// The record as last observed; none: there is no lease, or it was not observed yet.
+    pub fn record(&self) -> Option<&LeaseRecord> {
+        let there = self.last().filter(|last| last.is_there())?;
+        Some(&there.record)
+    }
+
     /// The holder as last observed; none: free, or not observed yet.
     pub fn holder(&self) -> Option<&str> {
-        let observation = self
-            .observation
-            .as_ref()
-            .filter(|observation| observation.is_there())?;
-        Some(&*observation.record.holder).filter(|holder| !holder.is_empty())
+        let holder = &*self.record()?.holder;
+        Some(holder).filter(|holder| !holder.is_empty())
     }
 
     /// The last observation, unless the lease has to be read again.
@@ -169,40 +123,5 @@ impl ObservedLease {
     /// The last observation, certain or not.
     pub(super) fn last(&self) -> Option<&Observation> {
         self.observation.as_ref()
-    }
-
-    fn store(&mut self, now: Instant, answer: Option<(LeaseRecord, &str)>) {
-        match (&mut self.observation, answer) {
-            (Some(observation), Some((record, version))) => {
-                // An annotation changes the version alone.
-                if !observation.is_there() || observation.record != record {
-                    observation.since = now;
-                }
-                observation.record = record;
-                observation.presence = Presence::There;
-                version.clone_into(&mut observation.version);
-            }
-            (Some(observation), None) => {
-                if observation.is_there() {
-                    observation.presence = Presence::Gone;
-                    observation.since = now;
-                }
-            }
-            (None, answer) => {
-                let presence = match answer {
-                    Some(_) => Presence::There,
-                    None => Presence::Never,
-                };
-                let (record, version) = answer.unwrap_or_default();
-                self.observation = Some(Observation {
-                    record,
-                    presence,
-                    version: version.to_owned(),
-                    since: now,
-                    sent_at: None,
-                    watched_at: None,
-                });
-            }
-        }
     }
 }

@@ -9,8 +9,6 @@ mod simulation;
 
 const ME: &str = "me";
 const OTHER: &str = "other";
-/// A process that is proven to be dead.
-const DEAD: &str = "dead";
 
 /// Where the tests' monotonic clocks begin.
 #[expect(
@@ -29,14 +27,19 @@ fn wall(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
+/// The time in a record.
+fn micros(time: Timestamp) -> Option<Box<str>> {
+    Some(format!("{time:.6}").into())
+}
+
 fn held(holder: &str, renewed: i64) -> LeaseRecord {
     LeaseRecord {
         holder: holder.to_owned(),
         duration_seconds: Some(15),
-        acquired: Some(wall(-100)),
-        renewed: Some(wall(renewed)),
-        renewed_text: None,
+        acquired: micros(wall(-100)),
+        renewed: micros(wall(renewed)),
         transitions: 7,
+        rest: Map::from_iter([("strategy".to_owned(), Value::from("s"))]),
     }
 }
 
@@ -45,8 +48,8 @@ struct Replica {
     start: Instant,
     now: Instant,
     observed: ObservedLease,
-    lease_term: Option<LeaseTerm>,
-    candidacy: Candidacy,
+    renewed: Option<Instant>,
+    contends_at: Option<Instant>,
     not_before: Instant,
     renew_early: bool,
 }
@@ -54,24 +57,22 @@ struct Replica {
 impl Replica {
     fn new() -> Self {
         let start = start();
-        let mut candidacy = Candidacy::default();
-        candidacy.allow(start, true);
         Self {
             start,
             now: start,
             observed: ObservedLease::default(),
-            lease_term: None,
-            candidacy,
+            renewed: None,
+            contends_at: Some(start),
             not_before: start,
             renew_early: false,
         }
     }
 
-    /// A replica that leads with version 10 since second 0.
+    /// A replica that leads since second 0.
     fn leader() -> Self {
         let mut this = Self::new();
-        this.reads(Some((held(ME, 0), "10")));
-        this.lease_term = LeaseTerm::begin(this.now, this.now, &held(ME, 0), &Durations::DEFAULT);
+        this.reads(Some(held(ME, 0)));
+        this.renewed = Some(this.now);
         this
     }
 
@@ -80,22 +81,17 @@ impl Replica {
         self
     }
 
-    fn reads(&mut self, answer: Option<(LeaseRecord, &str)>) -> &mut Self {
+    fn reads(&mut self, answer: Option<LeaseRecord>) -> &mut Self {
         self.observed.answered(self.now, self.now, answer);
         self
-    }
-
-    fn watches(&mut self, record: Option<LeaseRecord>, version: &str) -> bool {
-        self.observed.watched(self.now, record, version)
     }
 
     fn decides(&self) -> Decision {
         let own = ReplicaState {
             identity: ME,
-            predecessors: &[DEAD.to_owned()],
             durations: &Durations::DEFAULT,
-            lease_term: self.lease_term,
-            contends_at: self.candidacy.contends_at(),
+            renewed: self.renewed,
+            contends_at: self.contends_at,
             not_before: self.not_before,
             renew_early: self.renew_early,
         };
@@ -111,10 +107,10 @@ fn claim(transitions: i32) -> LeaseRecord {
     LeaseRecord {
         holder: ME.to_owned(),
         duration_seconds: Some(15),
-        acquired: Some(wall(50)),
-        renewed: Some(wall(50)),
-        renewed_text: None,
+        acquired: micros(wall(50)),
+        renewed: micros(wall(50)),
         transitions,
+        rest: held("", 0).rest,
     }
 }
 
@@ -179,65 +175,43 @@ fn nothing_is_decided_before_the_lease_was_read() {
 fn a_lease_that_never_was_is_made() {
     let mut replica = Replica::new();
     replica.reads(None);
-    assert_eq!(replica.decides(), Decision::Create(claim(0)));
+    let made = LeaseRecord {
+        rest: Map::new(),
+        ..claim(0)
+    };
+    assert_eq!(replica.decides(), Decision::Create(made));
 }
 
 #[test]
 fn a_free_lease_is_taken_at_once() {
     let mut replica = Replica::new();
-    replica.reads(Some((held("", 0), "10")));
+    replica.reads(Some(held("", 0)));
     assert_eq!(replica.decides(), Decision::Update(claim(8)));
 
-    // The holder releases it before our eyes: no further look is needed.
+    // The holder releases it.
     let mut replica = Replica::new();
-    replica.reads(Some((held(OTHER, 0), "10")));
+    replica.reads(Some(held(OTHER, 0)));
     assert_eq!(replica.decides(), replica.until(15));
-    assert!(
-        replica
-            .at(1)
-            .watches(Some(held(OTHER, 0).released(wall(1))), "11")
-    );
-    assert_eq!(replica.decides(), Decision::Update(claim(8)));
-}
-
-#[test]
-fn the_lease_of_a_dead_process_is_taken_as_it_stands() {
-    let mut replica = Replica::new();
-    replica.reads(Some((held(DEAD, 0), "10")));
-    assert_eq!(replica.decides(), Decision::Update(claim(8)));
-    // It may be behind what is there: the API server says so, and another one holds it.
     replica.observed.invalidate();
-    assert_eq!(replica.decides(), Decision::Read);
-    replica.reads(Some((held(OTHER, 0), "11")));
-    assert_eq!(replica.decides(), replica.until(15));
-}
-
-/// Another process may have claimed it since, and not know that it is deleted.
-#[test]
-fn a_deleted_lease_is_not_that_of_a_dead_process() {
-    let mut replica = Replica::new();
-    let now = replica.now;
-    replica.candidacy.allow(now, false);
-    replica.reads(Some((held(DEAD, 0), "10")));
-    assert!(replica.watches(None, "12"));
-    replica.candidacy.allow(now, true);
-    assert_eq!(replica.decides(), replica.until(15));
+    assert_eq!(replica.at(1).decides(), Decision::Read);
+    replica.reads(Some(held(OTHER, 0).released(wall(1))));
+    assert_eq!(replica.decides(), Decision::Update(claim(8)));
 }
 
 #[test]
 fn a_held_lease_is_taken_when_it_has_stood_too_long() {
     let mut replica = Replica::new();
     // The holder's clock is years ahead: it does not matter.
-    replica.reads(Some((held(OTHER, 100_000_000), "10")));
+    replica.reads(Some(held(OTHER, 100_000_000)));
     assert_eq!(replica.at(14).decides(), replica.until(15));
-    assert!(replica.watches(Some(held(OTHER, 100_000_002)), "11"));
+    replica.reads(Some(held(OTHER, 100_000_002)));
     assert_eq!(replica.at(28).decides(), replica.until(29));
-    // A look at the end, in case the watch has gone deaf.
-    assert_eq!(replica.at(29).decides(), Decision::Confirm);
-    replica.reads(Some((held(OTHER, 100_000_004), "12")));
+    // A look at the end: the last one may be a renewal ago.
+    assert_eq!(replica.at(29).decides(), Decision::Read);
+    replica.reads(Some(held(OTHER, 100_000_004)));
     assert_eq!(replica.decides(), replica.until(44));
-    assert_eq!(replica.at(44).decides(), Decision::Confirm);
-    replica.reads(Some((held(OTHER, 100_000_004), "12")));
+    assert_eq!(replica.at(44).decides(), Decision::Read);
+    replica.reads(Some(held(OTHER, 100_000_004)));
     assert_eq!(replica.decides(), Decision::Update(claim(8)));
 }
 
@@ -249,7 +223,7 @@ fn the_written_duration_counts() {
             duration_seconds: written,
             ..held(OTHER, 0)
         };
-        replica.reads(Some((record, "10")));
+        replica.reads(Some(record));
         assert_eq!(replica.decides(), replica.until(free), "{written:?}");
     }
 }
@@ -258,41 +232,26 @@ fn the_written_duration_counts() {
 #[test]
 fn a_renewal_beyond_all_times_counts_by_its_change() {
     let odd = |text: &str| LeaseRecord {
-        renewed: Some(Timestamp::MAX),
-        renewed_text: Some(text.into()),
+        renewed: Some(text.into()),
         ..held(OTHER, 0)
     };
     let mut replica = Replica::new();
-    replica.reads(Some((odd("9999-12-31T23:59:58.000000Z"), "10")));
+    replica.reads(Some(odd("10000-01-01T00:00:00.000000Z")));
     assert_eq!(replica.decides(), replica.until(15));
-    assert!(
-        replica
-            .at(10)
-            .watches(Some(odd("9999-12-31T23:59:59.000000Z")), "11")
-    );
+    replica
+        .at(10)
+        .reads(Some(odd("10000-01-01T00:00:02.000000Z")));
     assert_eq!(replica.decides(), replica.until(25));
-    assert_eq!(replica.at(25).decides(), Decision::Confirm);
+    assert_eq!(replica.at(25).decides(), Decision::Read);
 }
 
 /// Annotating the Lease is no sign of life.
 #[test]
 fn only_a_change_of_the_record_counts() {
     let mut replica = Replica::new();
-    replica.reads(Some((held(OTHER, 0), "10")));
-    assert!(replica.at(10).watches(Some(held(OTHER, 0)), "11"));
+    replica.reads(Some(held(OTHER, 0)));
+    replica.at(10).reads(Some(held(OTHER, 0)));
     assert_eq!(replica.decides(), replica.until(15));
-}
-
-#[test]
-fn late_watch_events_do_not_count() {
-    let mut replica = Replica::leader();
-    assert!(!replica.watches(Some(held(OTHER, 0)), "9"));
-    assert!(!replica.watches(None, "8"));
-    assert!(!replica.watches(Some(held(OTHER, 0)), "10"));
-    assert_eq!(replica.decides(), replica.until(2));
-    // Versions that cannot be compared lead to a read.
-    assert!(!replica.watches(Some(held(OTHER, 0)), "opaque"));
-    assert_eq!(replica.decides(), Decision::Read);
 }
 
 #[test]
@@ -303,9 +262,9 @@ fn the_holder_is_that_of_an_object_that_exists() {
         (holder, replica.observed.must_read())
     };
     assert_eq!(shows(&replica), (None, true));
-    replica.reads(Some((held("", 0), "10")));
+    replica.reads(Some(held("", 0)));
     assert_eq!(shows(&replica), (None, false));
-    replica.reads(Some((held(OTHER, 0), "11")));
+    replica.reads(Some(held(OTHER, 0)));
     assert_eq!(shows(&replica), (Some(OTHER.to_owned()), false));
     replica.observed.invalidate();
     assert_eq!(shows(&replica), (Some(OTHER.to_owned()), true));
@@ -313,137 +272,54 @@ fn the_holder_is_that_of_an_object_that_exists() {
     assert_eq!(shows(&replica), (None, false));
 }
 
-/// A release that the watch delivers before an answer is not undone by it.
+/// A claim whose answer got lost, or the lease of a process before this one that was killed.
 #[test]
-fn answers_that_a_watch_has_overtaken_do_not_count() {
-    let released = || Some(held(OTHER, 0).released(wall(1)));
-    let (sent, answer) = (start(), Some((held(OTHER, 0), "10")));
-    for known in [None, answer.clone()] {
-        let mut replica = Replica::new();
-        let sent = replica.now;
-        if known.is_some() {
-            replica.reads(known);
-        }
-        assert!(replica.at(1).watches(released(), "11"));
-        assert!(!replica.observed.answered(sent, replica.now, answer.clone()));
-        assert!(!replica.observed.answered(sent, replica.now, None));
-        assert_eq!(replica.decides(), Decision::Update(claim(8)));
-        // A later, newer or incomparable answer is believed.
-        let sent = replica.at(2).now;
-        assert!(replica.observed.answered(sent, replica.now, answer.clone()));
-        assert_eq!(replica.decides(), replica.until(17));
-    }
+fn an_own_record_is_used_at_once() {
     let mut replica = Replica::new();
-    assert!(replica.watches(released(), "11"));
-    for version in ["11", "12", "opaque"] {
-        let answer = Some((held(OTHER, 0), version));
-        assert!(replica.observed.answered(sent, replica.now, answer));
-    }
-}
-
-/// Right after its start: the holder may not know yet.
-#[test]
-fn a_deletion_that_is_observed_first_frees_nothing_at_once() {
-    let mut replica = Replica::new();
-    assert!(replica.watches(None, "12"));
-    assert_eq!(replica.decides(), replica.until(15));
-    replica.at(1).reads(None);
-    assert_eq!(replica.decides(), replica.until(15));
-}
-
-#[test]
-fn an_own_record_is_used_or_given_back() {
-    let mut replica = Replica::new();
-    replica.reads(Some((held(ME, 0), "10")));
+    replica.reads(Some(held(ME, 0)));
     let again = LeaseRecord {
-        acquired: Some(wall(-100)),
+        acquired: micros(wall(-100)),
         ..claim(7)
     };
     assert_eq!(replica.decides(), Decision::Update(again));
-    let now = replica.now;
-    replica.candidacy.allow(now, false);
+    replica.contends_at = None;
+    assert_eq!(replica.decides(), Decision::Wait(None));
+    // It may be behind what is there.
+    replica.contends_at = Some(replica.now);
+    replica.observed.invalidate();
+    assert_eq!(replica.decides(), Decision::Read);
+    // A deleted one may have been claimed by another since.
+    replica.reads(None);
+    assert_eq!(replica.decides(), replica.until(15));
+}
+
+#[test]
+fn a_released_lease_is_free_and_keeps_what_the_election_does_not_know() {
     let released = LeaseRecord {
         holder: String::new(),
         duration_seconds: Some(1),
-        acquired: Some(wall(50)),
-        renewed: Some(wall(50)),
-        renewed_text: None,
-        transitions: 7,
+        ..claim(7)
     };
-    assert_eq!(replica.decides(), Decision::Release(released));
+    assert_eq!(held(ME, 0).released(wall(50)), released);
 }
 
 #[test]
 fn a_replica_that_may_not_contend_only_looks() {
-    for found in [
-        None,
-        Some((held("", 0), "10")),
-        Some((held(OTHER, 0), "10")),
-    ] {
+    for found in [None, Some(held("", 0)), Some(held(OTHER, 0))] {
         let mut replica = Replica::new();
-        let now = replica.now;
-        replica.candidacy.allow(now, false);
+        replica.contends_at = None;
         assert_eq!(replica.decides(), Decision::Read);
         assert_eq!(replica.reads(found).at(100).decides(), Decision::Wait(None));
     }
 }
 
 #[test]
-fn a_free_lease_is_left_to_others_for_as_long_as_it_was_given_up() {
+fn a_free_lease_is_left_to_others_until_this_replica_contends() {
     let mut replica = Replica::new();
-    let now = replica.now;
-    replica.candidacy.give_up(now, secs(6), secs(30));
-    replica.reads(Some((held("", 0), "10")));
+    replica.contends_at = Some(replica.now + secs(6));
+    replica.reads(Some(held("", 0)));
     assert_eq!(replica.at(5).decides(), replica.until(6));
     assert_eq!(replica.at(6).decides(), Decision::Update(claim(8)));
-}
-
-#[test]
-fn after_giving_up_to_another_it_holds_off_until_it_was_able_long_enough() {
-    let start = start();
-    let at = |seconds| start + secs(seconds);
-    let mut candidacy = Candidacy::default();
-    assert_eq!(candidacy.contends_at(), None);
-    candidacy.allow(at(0), true);
-    assert_eq!(candidacy.contends_at(), Some(at(0)));
-    candidacy.allow(at(100), false);
-    candidacy.give_up(at(160), secs(6), secs(30));
-    candidacy.observe_rival();
-    assert_eq!(candidacy.contends_at(), None);
-    candidacy.allow(at(200), true);
-    candidacy.allow(at(210), true);
-    assert_eq!(candidacy.contends_at(), Some(at(230)));
-    // A break before the end starts it over.
-    candidacy.allow(at(229), false);
-    candidacy.allow(at(300), true);
-    assert_eq!(candidacy.contends_at(), Some(at(330)));
-    // A break after the end does not.
-    candidacy.allow(at(331), false);
-    candidacy.allow(at(400), true);
-    assert_eq!(candidacy.contends_at(), Some(at(400)));
-    // Given up while able to do the work.
-    candidacy.give_up(at(500), secs(6), secs(30));
-    candidacy.observe_rival();
-    assert_eq!(candidacy.contends_at(), Some(at(530)));
-}
-
-#[test]
-fn after_giving_up_to_no_other_it_contends_once_it_is_able() {
-    let start = start();
-    let at = |seconds| start + secs(seconds);
-    let mut candidacy = Candidacy::default();
-    candidacy.observe_rival();
-    candidacy.allow(at(0), true);
-    assert_eq!(candidacy.contends_at(), Some(at(0)));
-    // Able to do the work all the while: the others have their chance.
-    candidacy.give_up(at(100), secs(6), secs(30));
-    assert_eq!(candidacy.contends_at(), Some(at(106)));
-    candidacy.allow(at(101), false);
-    candidacy.allow(at(103), true);
-    assert_eq!(candidacy.contends_at(), Some(at(106)));
-    candidacy.allow(at(104), false);
-    candidacy.allow(at(200), true);
-    assert_eq!(candidacy.contends_at(), Some(at(200)));
 }
 
 #[test]

@@ -3,36 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::lease::Unbroken;
-use parking_lot::Mutex;
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Leadership, TERMS_ANNOTATION, annotations::Annotations};
 
 /// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
-const HEALTH_SLACK: Duration = Duration::from_secs(20);
+pub(super) const HEALTH_SLACK: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) enum Command {
-    StepDown {
-        hold_off: Duration,
-        done: oneshot::Sender<()>,
-    },
-    Release {
-        done: oneshot::Sender<()>,
-    },
+    StepDown(oneshot::Sender<()>),
+    Release(oneshot::Sender<()>),
     /// An annotation is to be written.
     Write,
-}
-
-/// State that an elector shares with its handles.
-#[derive(Debug, Default)]
-pub(super) struct ElectorState {
-    pub(super) annotations: Annotations,
-    /// While leading: when the last acknowledged renewal was sent.
-    pub(super) renewed: Mutex<Option<Instant>>,
 }
 
 /// Sends commands to an elector; clones share it.
@@ -40,10 +23,12 @@ pub(super) struct ElectorState {
 pub struct Handle {
     pub(super) namespace: Arc<str>,
     pub(super) lease: Arc<str>,
+    /// How long after the end of its term a leader is still healthy.
+    pub(super) slack: Duration,
     pub(super) lease_duration: Duration,
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
-    pub(super) shared: Arc<ElectorState>,
+    pub(super) annotations: Arc<Annotations>,
 }
 
 impl Handle {
@@ -67,19 +52,19 @@ impl Handle {
         self.leadership.clone()
     }
 
-    /// Releases the lease and goes on as a standby. If another replica takes it, this one does not contend before
-    /// `may_contend` has been true for `hold_off` without a break. For a leader that cannot do the work.
+    /// Releases the lease and goes on as a standby, which leaves the lease to others for three retry periods. For a leader
+    /// that cannot do the work.
     ///
     /// Call it when all mutating work has stopped: another process may lead before it returns. It
-    /// returns within the renew deadline, whatever the API server does, and immediately on a standby.
-    pub async fn step_down(&self, hold_off: Duration) {
-        self.send(|done| Command::StepDown { hold_off, done }).await;
+    /// returns within the renew deadline, whatever the API server does.
+    pub async fn step_down(&self) {
+        self.send(Command::StepDown).await;
     }
 
     /// Releases the lease and ends the elector, when the process ends. Like [`step_down`](Self::step_down),
     /// call it when all mutating work has stopped.
     pub async fn release(&self) {
-        self.send(|done| Command::Release { done }).await;
+        self.send(Command::Release).await;
     }
 
     async fn send(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
@@ -93,8 +78,9 @@ impl Handle {
     /// The health check `leaderElection` of this lock: fails only if this process leads and its
     /// last renewal is older than the lease duration and 20 s. Standbys are healthy.
     pub fn check(&self) -> Result<(), String> {
-        let renewed = *self.shared.renewed.lock();
-        if renewed.is_some_and(|at| at.elapsed() > self.lease_duration + HEALTH_SLACK) {
+        let leadership = self.leadership.borrow();
+        let overdue = leadership.leading().and_then(|term| term.overdue_now());
+        if overdue.is_some_and(|overdue| overdue > self.slack) {
             let lease = &self.lease;
             return Err(format!(
                 "failed election to renew leadership on lease {lease}"
@@ -105,7 +91,7 @@ impl Handle {
 
     /// The Lease's annotation `key`: as last seen, or as it is about to be written.
     pub fn annotation(&self, key: &str) -> Option<String> {
-        self.shared.annotations.get(key)
+        self.annotations.get(key)
     }
 
     /// True if another program led between the last term of this program and this one: then what this program remembers
@@ -125,7 +111,7 @@ impl Handle {
         if !self.start_annotating(key, value.clone())? {
             return Ok(());
         }
-        let written = self.shared.annotations.written(key).await;
+        let written = self.annotations.written(key).await;
         if written.value == value {
             Ok(())
         } else if written.is_undone {
@@ -142,7 +128,7 @@ impl Handle {
     /// # Errors
     /// When the elector has ended.
     pub fn start_annotating(&self, key: &str, value: Option<String>) -> Result<bool, NotAnnotated> {
-        let is_due = self.shared.annotations.set(key, value);
+        let is_due = self.annotations.set(key, value);
         // An elector that is gone has no lease to write.
         if is_due && self.commands.send(Command::Write).is_err() {
             return Err(NotAnnotated::NotLeading);

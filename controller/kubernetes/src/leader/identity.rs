@@ -1,4 +1,4 @@
-//! The identity of this process in elections, and of the processes before it in its container.
+//! The identity of this process in elections, which the next process of its container may take over.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -11,30 +11,18 @@ use rustix::fs::OFlags;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Identities that a file keeps: so many processes may die one after the other before one holds a lease.
-const KEPT: usize = 16;
+/// Bytes of a file that are read: more than an identity has.
+const MAX_BYTES: u64 = 4 * 1024;
 
-/// Bytes of a file that are read: more than the identities that it keeps.
-const MAX_BYTES: u64 = 16 * 1024;
-
-/// The name of a process in elections, and the names of processes that are proven to be dead.
+/// The name of a process in elections.
 #[derive(Debug)]
 pub struct ProcessIdentity {
-    /// Never the same in two processes.
+    /// Never the same in two processes that live.
     pub own: String,
-    /// Processes before this one that had the [identity file](ProcessIdentity::in_file), and were killed.
-    pub predecessors: Vec<String>,
-    /// When this process began: the predecessors were dead.
-    began: Instant,
-    file: Option<IdentityFile>,
-}
-
-/// The file with the identity of this process in its last line. Its lock is held as long as it is open.
-#[derive(Debug)]
-struct IdentityFile {
-    file: File,
-    /// Bytes before the last line.
-    before: u64,
+    /// If a process before this one had the same identity: since when it is known to be dead.
+    pub killed: Option<Instant>,
+    /// Locked as long as it is open.
+    file: Option<File>,
 }
 
 /// Why an identity file is of no use.
@@ -57,12 +45,12 @@ impl ProcessIdentity {
         format!("{}_{}", host(), Uuid::new_v4()).into()
     }
 
-    /// An identity that is also written to the file at `path`, which outlives the process and has the identities of the
-    /// processes before.
+    /// The identity in the file at `path`, which outlives a process that is killed; a new one is written to it if it has
+    /// none.
     ///
-    /// The kernel's lock on the file proves that they are dead: each held it as long as it could act. In a copy, which has
-    /// a lock of its own, no identity counts. Neither does one of another host, since a file system of several machines
-    /// may have two locks on one file.
+    /// The kernel's lock on the file proves that the process before is dead: it held it as long as it could act. In a copy,
+    /// which has a lock of its own, no identity counts. Neither does one of another host, since a file system of several
+    /// machines may have two locks on one file.
     ///
     /// # Errors
     /// If the file cannot be used, or a process that lives has it.
@@ -85,49 +73,48 @@ impl ProcessIdentity {
             TryLockError::WouldBlock => IdentityFileError::Locked,
             TryLockError::Error(error) => error.into(),
         })?;
-        let mut text = Vec::new();
-        Read::by_ref(&mut file)
-            .take(MAX_BYTES)
-            .read_to_end(&mut text)?;
-        let text = String::from_utf8_lossy(&text);
-        let mut identity = Self::new();
-        let host = host();
         let inode = format!("inode {}:{}", metadata.dev(), metadata.ino());
-        let mut lines = text.lines();
-        let is_copy = lines.next() != Some(&*inode);
-        let lines = lines
-            .filter(|_| !is_copy)
-            .filter(|line| line.rsplit_once('_').is_some_and(|(name, _)| name == host));
-        identity.predecessors = lines.map(str::to_owned).collect();
-        let excess = identity.predecessors.len().saturating_sub(KEPT);
-        identity.predecessors.drain(..excess);
-
-        // Before a lease has this identity. The predecessors stay: this process may die before it holds a lease.
-        let mut lines = vec![&*inode];
-        lines.extend(identity.predecessors.iter().map(String::as_str));
-        let mut text = lines.join("\n") + "\n";
-        let before = text.len() as u64;
-        text.push_str(&identity.own);
-        text.push('\n');
-        file.rewind()?;
-        file.write_all(text.as_bytes())?;
-        file.set_len(text.len() as u64)?;
-        identity.file = Some(IdentityFile { file, before });
+        let mut identity = Self::read_or_write(&mut file, &inode)?;
+        identity.file = Some(file);
         Ok(identity)
     }
 
-    /// When the processes were dead whose lease this one takes at once; none if there are none.
-    pub fn killed(&self) -> Option<Instant> {
-        (!self.predecessors.is_empty()).then_some(self.began)
+    /// The identity in `file`; a new one is written if there is none that counts.
+    fn read_or_write(file: &mut File, inode: &str) -> io::Result<Self> {
+        let mut text = Vec::new();
+        Read::by_ref(file).take(MAX_BYTES).read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let of_host = |line: &str| {
+            line.rsplit_once('_')
+                .is_some_and(|(name, _)| name == host())
+        };
+        let lines: Vec<_> = text.split('\n').collect();
+        // The last one is empty unless the machine went down while it was written.
+        if let [first, own, ""] = *lines
+            && first == inode
+            && of_host(own)
+        {
+            return Ok(Self {
+                killed: Some(Instant::now()),
+                ..own.into()
+            });
+        }
+        let identity = Self::new();
+        // Before a lease has it.
+        let text = format!("{inode}\n{}\n", identity.own);
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        Ok(identity)
     }
 
-    /// Removes the identity from its file: this process ends by itself, and a lease that it does not release has to expire.
+    /// Empties the file: this process ends by itself, and a lease that it does not release has to expire.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn forget(&self) -> io::Result<()> {
         let file = self.file.as_ref();
-        file.map_or(Ok(()), |own| own.file.set_len(own.before))
+        file.map_or(Ok(()), |file| file.set_len(0))
     }
 }
 
@@ -136,8 +123,7 @@ impl<S: Into<String>> From<S> for ProcessIdentity {
     fn from(own: S) -> Self {
         Self {
             own: own.into(),
-            predecessors: Vec::new(),
-            began: Instant::now(),
+            killed: None,
             file: None,
         }
     }
@@ -159,43 +145,30 @@ pub fn host() -> String {
 mod tests {
     use super::*;
 
-    /// The identities in the file.
-    fn lines(path: &Path) -> Vec<String> {
-        let text = std::fs::read_to_string(path).unwrap();
-        text.lines().skip(1).map(str::to_owned).collect()
+    fn text(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
     }
 
     #[test]
-    fn a_process_knows_those_before_it_and_none_that_lives() {
+    fn a_process_has_the_identity_of_one_before_it_that_was_killed_and_of_none_that_lives() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity");
         let first = ProcessIdentity::in_file(&path).unwrap();
-        assert!(first.predecessors.is_empty());
-        assert_eq!(lines(&path), [&*first.own]);
+        assert!(first.killed.is_none());
+        let written = text(&path);
+        assert_eq!(written.lines().nth(1), Some(&*first.own));
         let refused = ProcessIdentity::in_file(&path).unwrap_err();
         assert!(matches!(refused, IdentityFileError::Locked), "{refused}");
-        assert_eq!(lines(&path), [&*first.own]);
+        assert_eq!(text(&path), written);
 
-        let first_own = first.own.clone();
+        let own = first.own.clone();
         drop(first);
-        let second = ProcessIdentity::in_file(&path).unwrap();
-        assert_eq!(second.predecessors, [&*first_own]);
-        let second_own = second.own.clone();
-        drop(second);
-        // The second may have died before it held a lease.
-        let third = ProcessIdentity::in_file(&path).unwrap();
-        assert_eq!(third.predecessors, [first_own, second_own]);
-    }
-
-    #[test]
-    fn a_file_of_many_processes_keeps_the_last() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("identity");
-        let identities = (0..KEPT + 3).map(|_| ProcessIdentity::in_file(&path).unwrap().own);
-        let identities: Vec<_> = identities.collect();
-        let last = ProcessIdentity::in_file(&path).unwrap();
-        assert_eq!(last.predecessors, identities[3..]);
-        assert_eq!(lines(&path).len(), KEPT + 1);
+        for _ in 0..2 {
+            let next = ProcessIdentity::in_file(&path).unwrap();
+            assert_eq!(next.own, own);
+            assert!(next.killed.is_some());
+            assert_eq!(text(&path), written);
+        }
     }
 
     #[test]
@@ -203,31 +176,45 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity");
         let own = ProcessIdentity::in_file(&path).unwrap().own;
-        let mut text = std::fs::read(&path).unwrap();
-        text.extend(format!("other_1\n\n_\n{}\n", host()).into_bytes());
-        text.extend([0, 0xff]);
-        std::fs::write(&path, text).unwrap();
-        let identity = ProcessIdentity::in_file(&path).unwrap();
-        assert_eq!(lines(&path), [&*own, &identity.own]);
-        assert_eq!(identity.predecessors, [own]);
+        let written = text(&path);
+        let inode = written.lines().next().unwrap();
+        let (host, cut) = (host(), written.len() - 1);
+        for odd in [
+            format!("{inode}\nother_1\n"),
+            format!("{inode}\n{host}\n"),
+            format!("{inode}\n"),
+            format!("{own}\n"),
+            format!("{inode}\n{}", "x".repeat(1 << 20)),
+            // The machine went down while it was written.
+            written[..cut].to_owned(),
+            String::new(),
+        ] {
+            std::fs::write(&path, &odd).unwrap();
+            let identity = ProcessIdentity::in_file(&path).unwrap();
+            assert!(
+                identity.killed.is_none() && identity.own != own,
+                "{odd:.40}"
+            );
+            assert_eq!(text(&path), format!("{inode}\n{}\n", identity.own));
+        }
     }
 
     #[test]
-    fn a_process_that_ends_by_itself_is_not_taken_for_one_that_was_killed() {
+    fn a_process_that_ends_by_itself_leaves_its_identity_to_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity");
-        let killed = ProcessIdentity::in_file(&path).unwrap().own;
         let ended = ProcessIdentity::in_file(&path).unwrap();
         ended.forget().unwrap();
+        let own = ended.own.clone();
         drop(ended);
         let next = ProcessIdentity::in_file(&path).unwrap();
-        assert_eq!(next.predecessors, [killed]);
+        assert!(next.killed.is_none() && next.own != own);
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+    fn a_pipe_in_its_place_is_refused_and_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
-        let [pipe, link, file] = ["pipe", "link", "file"].map(|name| folder.path().join(name));
+        let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,
             &pipe,
@@ -236,22 +223,30 @@ mod tests {
             0,
         )
         .unwrap();
-        std::fs::write(&file, "").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        let null = Path::new("/dev/null");
-        for irregular in [&*pipe, null] {
+        for irregular in [&*pipe, Path::new("/dev/null")] {
             let refused = ProcessIdentity::in_file(irregular).unwrap_err();
             assert!(matches!(refused, IdentityFileError::Irregular), "{refused}");
         }
-        for path in [
-            &*link,
-            folder.path(),
-            &file.join("none"),
-            Path::new("/dev/full"),
-        ] {
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let mut options = OpenOptions::new();
+        let mut full = options.read(true).write(true).open("/dev/full").unwrap();
+        let error = ProcessIdentity::read_or_write(&mut full, "inode 1:1").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_an_error_and_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [link, file] = ["link", "file"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&*link, folder.path(), &file.join("none")] {
             ProcessIdentity::in_file(path).unwrap_err();
         }
-        assert_eq!(std::fs::read(&file).unwrap(), b"");
+        assert_eq!(text(&file), "");
     }
 
     /// The process that wrote the original may live.
@@ -262,16 +257,12 @@ mod tests {
         let lives = ProcessIdentity::in_file(&path).unwrap();
         std::fs::copy(&path, &copy).unwrap();
         let other = ProcessIdentity::in_file(&copy).unwrap();
-        assert!(other.predecessors.is_empty());
-        assert_eq!(lines(&copy), [&*other.own]);
+        assert!(other.killed.is_none() && other.own != lives.own);
         // Put back in the place of the file whose lock is held.
-        let text = std::fs::read(&path).unwrap();
+        let written = text(&path);
         std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, written).unwrap();
         let third = ProcessIdentity::in_file(&path).unwrap();
-        assert!(third.predecessors.is_empty());
-        drop((lives, other));
-        let fourth = ProcessIdentity::in_file(&copy).unwrap();
-        assert_eq!(fourth.predecessors.len(), 1);
+        assert!(third.killed.is_none() && third.own != lives.own);
     }
 }

@@ -7,7 +7,7 @@ fn a_leader_renews_every_retry_period() {
     let mut replica = Replica::leader();
     assert_eq!(replica.at(1).decides(), replica.until(2));
     let renewal = LeaseRecord {
-        renewed: Some(wall(50)),
+        renewed: micros(wall(50)),
         ..held(ME, 0)
     };
     assert_eq!(replica.at(2).decides(), Decision::Update(renewal));
@@ -35,25 +35,13 @@ fn a_leader_stops_at_the_renew_deadline() {
         replica.at(10).decides(),
         Decision::Lost(Lost::RenewDeadline)
     );
-    // An acknowledgement that comes afterwards does not revive it.
-    let (sent, now) = (replica.start + secs(8), replica.now);
-    let mut lease_term = replica.lease_term.unwrap();
-    assert!(!lease_term.extend(sent, now, &Durations::DEFAULT));
-    assert_eq!(replica.decides(), Decision::Lost(Lost::RenewDeadline));
-}
-
-/// The deadline counts from when the request was sent: the record may be as old as that.
-#[test]
-fn a_lease_term_counts_from_the_sending() {
-    let start = start();
-    let at = |seconds| start + secs(seconds);
-    let begin = |sent, now| LeaseTerm::begin(at(sent), at(now), &held(ME, 0), &Durations::DEFAULT);
-    let mut lease_term = begin(0, 4).unwrap();
-    assert_eq!(lease_term.deadline(&Durations::DEFAULT), at(10));
-    assert!(lease_term.extend(at(6), at(9), &Durations::DEFAULT));
-    assert_eq!(lease_term.deadline(&Durations::DEFAULT), at(16));
-    assert_eq!(lease_term.epoch(), 7);
-    assert_eq!(begin(0, 10), None);
+    // Counted from when the renewal was sent: the record may be as old as that.
+    replica.renewed = Some(replica.start + secs(6));
+    assert!(matches!(replica.at(15).decides(), Decision::Update(_)));
+    assert_eq!(
+        replica.at(16).decides(),
+        Decision::Lost(Lost::RenewDeadline)
+    );
 }
 
 #[test]
@@ -63,15 +51,13 @@ fn a_leader_stops_when_another_replica_may_lead() {
         (held("", 0), Lost::Cleared),
     ] {
         let mut replica = Replica::leader();
-        // Also while a request that failed is not repeated yet.
-        replica.not_before = replica.start + secs(1);
-        assert!(replica.watches(Some(record.clone()), "11"));
-        assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
-
-        let mut replica = Replica::leader();
         replica.observed.invalidate();
         assert_eq!(replica.decides(), Decision::Read);
-        replica.reads(Some((record, "11")));
+        replica.reads(Some(record));
+        // Also while a request that failed is not repeated yet, and while it has to be read again.
+        replica.not_before = replica.start + secs(1);
+        assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
+        replica.observed.invalidate();
         assert_eq!(replica.decides(), Decision::Lost(lost));
     }
 }
@@ -80,23 +66,23 @@ fn a_leader_stops_when_another_replica_may_lead() {
 #[test]
 fn a_deleted_lease_is_made_again_by_its_holder() {
     let mut leader = Replica::leader();
-    assert!(leader.at(1).watches(None, "11"));
+    leader.at(1).reads(None);
     let again = LeaseRecord {
-        renewed: Some(wall(50)),
+        renewed: micros(wall(50)),
         ..held(ME, 0)
     };
     assert_eq!(leader.decides(), Decision::Create(again));
 
     for found in [held(OTHER, 0), held("", 0)] {
         let mut standby = Replica::new();
-        let now = standby.now;
-        standby.candidacy.allow(now, false);
-        standby.reads(Some((found, "10")));
-        assert!(standby.at(20).watches(None, "11"));
-        standby.candidacy.allow(now, true);
+        standby.contends_at = None;
+        standby.reads(Some(found));
+        standby.at(20).reads(None);
+        standby.contends_at = Some(standby.now);
         assert_eq!(standby.decides(), standby.until(35));
-        assert_eq!(standby.at(35).decides(), Decision::Confirm);
-        assert_eq!(standby.reads(None).decides(), Decision::Create(claim(0)));
+        assert_eq!(standby.at(35).decides(), Decision::Read);
+        standby.reads(None);
+        assert!(matches!(standby.decides(), Decision::Create(claim) if claim.transitions == 0));
     }
 }
 
@@ -104,10 +90,11 @@ fn a_deleted_lease_is_made_again_by_its_holder() {
 #[test]
 fn a_renewal_changes_the_record_even_if_the_clock_stands_still() {
     let before = held(ME, 50);
-    let after = LeaseRecord::claimed(ME, &Durations::DEFAULT, wall(50), Some(&before));
-    assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
+    let after = before.claimed(ME, &Durations::DEFAULT, wall(50), false);
+    let later = micros(wall(50) + Duration::from_micros(1));
+    assert_eq!(after.renewed, later);
     assert_eq!(after.acquired, before.acquired);
     let nanos = wall(50) + Duration::from_nanos(1_999);
-    let after = LeaseRecord::claimed(ME, &Durations::DEFAULT, nanos, None);
-    assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
+    let after = LeaseRecord::default().claimed(ME, &Durations::DEFAULT, nanos, true);
+    assert_eq!(after.renewed, later);
 }

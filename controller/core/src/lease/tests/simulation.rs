@@ -14,7 +14,7 @@ use world::World;
 const STEP: u64 = 100;
 /// When the trouble ends.
 const TROUBLE: u64 = 150_000;
-/// Enough for the last frozen to wake, a hold-off and an expiry.
+/// Enough for the last frozen to wake, and an expiry.
 const SETTLED: u64 = TROUBLE + 90_000;
 const END: u64 = SETTLED + 20_000;
 
@@ -30,8 +30,7 @@ fn simulate(plan: &Plan, deletes: bool) -> Result<(), TestCaseError> {
         }
         if world.millis == TROUBLE {
             for index in 0..world.replicas.len() {
-                let now = world.now(index);
-                world.replicas[index].candidacy.allow(now, true);
+                world.replicas[index].may_contend = true;
             }
         }
         world.deliver();

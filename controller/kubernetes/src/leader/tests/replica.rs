@@ -1,4 +1,4 @@
-//! A elector of a test.
+//! An elector of a test.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::fixture::lease::Store;
 pub(super) struct Replica {
     pub(super) handle: Handle,
     pub(super) elector: Option<Elector>,
-    pub(super) tasks: JoinSet<Ended>,
+    pub(super) tasks: JoinSet<()>,
     pub(super) may: watch::Sender<bool>,
     pub(super) events: Arc<Mutex<Vec<String>>>,
     pub(super) metrics: LeaderMetrics,
@@ -56,7 +56,7 @@ impl Replica {
         this
     }
 
-    pub(super) async fn leading(&self) -> Leading {
+    pub(super) async fn leading(&self) -> LeaseTerm {
         let mut leadership = self.handle.leadership();
         let leads = leadership.wait_for(|now| now.leading().is_some());
         let now = timeout(Duration::from_mins(2), leads)
@@ -71,12 +71,21 @@ impl Replica {
             .leadership()
             .borrow()
             .leading()
-            .is_some_and(Leading::is_valid_now)
+            .is_some_and(LeaseTerm::is_valid_now)
     }
 
-    pub(super) async fn ended(&mut self) -> Ended {
+    /// Waits for the end of the elector. Returns why it lost the lease, if it did.
+    pub(super) async fn ended(&mut self) -> Option<Lost> {
         let ended = timeout(Duration::from_mins(1), self.tasks.join_next());
-        ended.await.expect("ends in time").unwrap().unwrap()
+        ended.await.expect("ends in time").unwrap().unwrap();
+        self.lost()
+    }
+
+    pub(super) fn lost(&self) -> Option<Lost> {
+        match &*self.handle.leadership().borrow() {
+            Leadership::Lost { reason } => Some(reason.clone()),
+            _ => None,
+        }
     }
 
     pub(super) fn events(&self) -> Vec<String> {

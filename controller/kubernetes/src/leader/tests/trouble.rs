@@ -28,11 +28,7 @@ async fn an_api_server_that_is_gone_ends_a_leader() {
             "{mood:?} {after:?}"
         );
         assert!(!leading.is_valid_now());
-        assert_eq!(a.ended().await, Ended::Lost(Lost::RenewDeadline));
-        assert!(matches!(
-            &*a.handle.leadership().borrow(),
-            Leadership::Lost { .. }
-        ));
+        assert_eq!(a.ended().await, Some(Lost::RenewDeadline));
         let requests = store.requests().len();
         assert!(requests > 0);
         store.mood(Mood::Well);
@@ -41,6 +37,22 @@ async fn an_api_server_that_is_gone_ends_a_leader() {
         assert_eq!(a.events(), ["a became leader", "a stopped leading"]);
         assert_eq!(metric(&a.metrics).0, 0);
     }
+}
+
+/// The record may be as old as the request.
+#[tokio::test(start_paused = true)]
+async fn a_lease_term_counts_from_the_sending_of_its_claim() {
+    let store = Store::default();
+    store.0.lock().write_latency = Duration::from_secs(3);
+    let mut a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let sent = store.last_request();
+    assert_eq!((leading.since() - sent).as_secs(), 3);
+    store.mood(Mood::Silent);
+    leading.token().cancelled().await;
+    let after = sent.elapsed().as_millis();
+    assert!((10_000..10_010).contains(&after), "{after}");
+    assert_eq!(a.ended().await, Some(Lost::RenewDeadline));
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +89,7 @@ async fn a_stolen_lease_is_lost_when_it_is_seen() {
             "{:?}",
             stolen.elapsed()
         );
-        assert_eq!(a.ended().await, Ended::Lost(Lost::Taken("thief".into())));
+        assert_eq!(a.ended().await, Some(Lost::Taken("thief".into())));
         assert_eq!(store.holder(), "thief");
     }
 }
@@ -125,16 +137,15 @@ async fn a_conflict_without_another_holder_is_no_loss() {
     assert_eq!(a.handle.annotation("other").as_deref(), Some("1"));
 }
 
-/// The release gets lost: it is made up for as soon as possible.
 #[tokio::test(start_paused = true)]
-async fn giving_up_is_bounded_and_made_up_for() {
+async fn giving_up_is_bounded_by_the_renew_deadline() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     a.leading().await;
     store.mood(Mood::Silent);
     a.may.send_replace(false);
     let began = Instant::now();
-    a.handle.step_down(Duration::from_secs(30)).await;
+    a.handle.step_down().await;
     assert!(
         began.elapsed() <= Duration::from_millis(10_010),
         "{:?}",
@@ -142,11 +153,11 @@ async fn giving_up_is_bounded_and_made_up_for() {
     );
     assert!(!a.leads());
     assert_eq!(store.holder(), "a");
-    store.mood(Mood::Well);
-    // A request may have been under way, and the next comes after a retry period.
-    secs(10).await;
-    assert_eq!(store.holder(), "");
     assert!(a.handle.check().is_ok());
+    // It expires for others.
+    store.mood(Mood::Well);
+    let b = Replica::start(&store, "b");
+    b.leading().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +169,7 @@ async fn a_release_survives_one_conflict() {
     store.edit(|lease| lease["metadata"]["annotations"] = json!({"other": "1"}));
     store.requests();
     a.handle.release().await;
-    assert_eq!(a.ended().await, Ended::Released);
+    assert_eq!(a.ended().await, None);
     assert_eq!(store.requests(), ["PUT", "GET", "PUT"]);
     assert_eq!(store.holder(), "");
 }
@@ -184,13 +195,13 @@ async fn a_claim_without_an_answer_is_found_again() {
             .leadership()
             .borrow()
             .leading()
-            .is_some_and(Leading::is_valid_now)
+            .is_some_and(LeaseTerm::is_valid_now)
     );
     assert_eq!(store.lease()["spec"]["leaseTransitions"], 0);
 }
 
 /// A stopped process (SIGSTOP): time passes, and nothing runs. When it goes on, whoever runs first
-/// finds out, and an answer that waited in the socket revives nothing.
+/// finds out.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_does_not_act() {
     let store = Store::default();
@@ -198,10 +209,10 @@ async fn a_process_that_was_stopped_does_not_act() {
     let mut run = std::pin::pin!(a.elector.take().unwrap().run());
     let leading = tokio::select! {
         leading = a.leading() => leading,
-        ended = &mut run => panic!("{ended:?}"),
+        () = &mut run => panic!("it ended"),
     };
-    let early = timeout(Duration::from_secs(2), &mut run).await;
-    assert!(early.is_err(), "a renewal is under way or due");
+    let early = timeout(Duration::from_secs(1), &mut run).await;
+    assert!(early.is_err(), "no renewal is due");
     store.requests();
     advance(Duration::from_secs(20)).await;
     assert!(!leading.is_valid_now());
@@ -213,26 +224,47 @@ async fn a_process_that_was_stopped_does_not_act() {
         unhealthy,
         "failed election to renew leadership on lease ccm"
     );
-    assert_eq!(run.await, Ended::Lost(Lost::RenewDeadline));
+    run.await;
+    assert_eq!(a.lost(), Some(Lost::RenewDeadline));
     assert_eq!(store.requests(), Vec::<String>::new());
     assert!(a.handle.check().is_ok());
 }
 
-/// A watch that died unnoticed shows a live leader as dead: a look settles it, and the watch is
-/// started again.
+/// The process is stopped while a renewal is under way: the answer that waited in the socket revives nothing.
 #[tokio::test(start_paused = true)]
-async fn a_deaf_watch_is_found_out() {
+async fn an_answer_after_the_deadline_does_not_revive_a_term() {
+    let store = Store::default();
+    let mut a = Replica::new(&store, "a");
+    let mut run = std::pin::pin!(a.elector.take().unwrap().run());
+    let leading = tokio::select! {
+        leading = a.leading() => leading,
+        () = &mut run => panic!("it ended"),
+    };
+    store.0.lock().write_latency = Duration::from_secs(1);
+    let early = timeout(Duration::from_millis(2_500), &mut run).await;
+    assert!(early.is_err());
+    assert_eq!(store.requests().last().unwrap(), "PUT a", "under way");
+    advance(Duration::from_secs(20)).await;
+    tokio::task::yield_now().await;
+    run.await;
+    assert!(!leading.is_valid_now());
+    assert_eq!(a.lost(), Some(Lost::RenewDeadline));
+    assert_eq!(store.requests(), Vec::<String>::new());
+}
+
+/// A watch that died unnoticed shows nothing: the standby looks by itself.
+#[tokio::test(start_paused = true)]
+async fn a_deaf_watch_does_not_matter() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     let leading = a.leading().await;
     let b = Replica::start(&store, "b");
     secs(5).await;
     store.deafen();
-    store.requests();
-    secs(20).await;
-    let gets = |requests: Vec<String>| requests.iter().filter(|method| *method == "GET").count();
-    assert_eq!(gets(store.requests()), 1);
     secs(60).await;
-    assert_eq!(gets(store.requests()), 0);
     assert!(leading.is_valid_now() && !b.leads());
+    a.handle.release().await;
+    let released = Instant::now();
+    b.leading().await;
+    assert!(released.elapsed() <= Duration::from_millis(4_410));
 }

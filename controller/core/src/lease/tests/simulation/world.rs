@@ -36,15 +36,12 @@ enum Letter {
     Watch {
         to: usize,
         life: u32,
-        record: Option<LeaseRecord>,
         version: u64,
     },
 }
 
 pub(super) struct Replica {
     identity: String,
-    /// Its processes before, where its identity file is kept.
-    predecessors: Vec<String>,
     life: u32,
     offset: Duration,
     rate: f64,
@@ -52,8 +49,13 @@ pub(super) struct Replica {
     frozen_until: u64,
     observed: ObservedLease,
     version: u64,
-    lease_term: Option<LeaseTerm>,
-    pub(super) candidacy: Candidacy,
+    /// The newest version that a watch showed.
+    shown: u64,
+    renewed: Option<Instant>,
+    pub(super) may_contend: bool,
+    contends_from: Instant,
+    /// It gave the lease up, and has not released it yet.
+    releases: bool,
     not_before: Instant,
     /// The request under way: number, sent at, whether it is a read, whether it claims.
     request: Option<(u32, Instant, bool, bool)>,
@@ -82,8 +84,8 @@ impl Replica {
     }
 
     fn leads(&self, now: Instant) -> bool {
-        self.lease_term
-            .is_some_and(|lease_term| now < lease_term.deadline(&Durations::DEFAULT))
+        self.renewed
+            .is_some_and(|sent| now < Durations::DEFAULT.deadline(sent))
     }
 }
 
@@ -96,11 +98,8 @@ impl World {
             .enumerate()
             .map(|(index, (millis, percent))| {
                 let offset = Duration::from_millis(u64::from(millis.unsigned_abs()));
-                let mut candidacy = Candidacy::default();
-                candidacy.allow(start + offset, true);
                 Replica {
                     identity: format!("replica-{index}-0"),
-                    predecessors: Vec::new(),
                     life: 0,
                     offset,
                     rate: 1.0 + f64::from(*percent) / 100.0,
@@ -108,8 +107,11 @@ impl World {
                     frozen_until: 0,
                     observed: ObservedLease::default(),
                     version: 0,
-                    lease_term: None,
-                    candidacy,
+                    shown: 0,
+                    renewed: None,
+                    may_contend: true,
+                    contends_from: start,
+                    releases: false,
                     not_before: start,
                     request: None,
                     requests: 0,
@@ -152,17 +154,8 @@ impl World {
                 let at = (self.millis + u64::from(fate.there)).max(self.watched[to]);
                 self.watched[to] = at;
                 let life = self.replicas[to].life;
-                let record = record.cloned();
                 let version = self.version;
-                self.letters.push((
-                    at,
-                    Letter::Watch {
-                        to,
-                        life,
-                        record,
-                        version,
-                    },
-                ));
+                self.letters.push((at, Letter::Watch { to, life, version }));
             }
         }
     }
@@ -221,23 +214,12 @@ impl World {
         if replica.frozen_until > self.millis {
             return;
         }
-        let lost = |replica: &Replica| {
-            replica
-                .lease_term
-                .is_some_and(|lease_term| now >= lease_term.deadline(&Durations::DEFAULT))
-        };
-        if lost(replica) {
+        if replica.renewed.is_some() && !replica.leads(now) {
             return self.crash(index);
         }
         for letter in std::mem::take(&mut replica.mail) {
             match letter {
-                Letter::Watch {
-                    record, version, ..
-                } => {
-                    if replica.observed.watched(now, record, &version.to_string()) {
-                        replica.version = version;
-                    }
-                }
+                Letter::Watch { version, .. } => replica.shown = replica.shown.max(version),
                 Letter::Reply { number, reply, .. } => {
                     let Some((_, sent, _, claims)) = replica
                         .request
@@ -249,32 +231,27 @@ impl World {
                         replica.observed.invalidate();
                         continue;
                     };
-                    let shown = answer
-                        .clone()
-                        .map(|(record, version)| (record, version.to_string()));
-                    let shown = shown.as_ref().map(|(r, v)| (r.clone(), v.as_str()));
-                    let taken = replica.observed.answered(sent, now, shown);
+                    let record = answer.as_ref().map(|(record, _)| record.clone());
+                    replica.observed.answered(sent, now, record);
                     let Some((record, version)) = answer else {
+                        replica.version = replica.shown;
                         continue;
                     };
-                    if taken {
-                        replica.version = version;
-                    }
-                    if claims && record.holder == replica.identity {
-                        match &mut replica.lease_term {
-                            Some(lease_term) => {
-                                lease_term.extend(sent, now, &Durations::DEFAULT);
-                            }
-                            None if replica.candidacy.contends_at().is_some_and(|at| at <= now) => {
-                                replica.lease_term =
-                                    LeaseTerm::begin(sent, now, &record, &Durations::DEFAULT);
-                            }
-                            None => {}
-                        }
+                    replica.version = version;
+                    let contends = replica.may_contend && replica.contends_from <= now;
+                    let is_acknowledged = claims && record.holder == replica.identity;
+                    if is_acknowledged
+                        && now < Durations::DEFAULT.deadline(sent)
+                        && (replica.renewed.is_some() || contends)
+                    {
+                        replica.renewed = Some(sent);
                     }
                 }
                 Letter::ToServer { .. } => unreachable!(),
             }
+        }
+        if replica.shown > replica.version {
+            replica.observed.invalidate();
         }
         let late = replica
             .request
@@ -286,26 +263,31 @@ impl World {
         }
         let own = ReplicaState {
             identity: &replica.identity,
-            predecessors: &replica.predecessors,
             durations: &Durations::DEFAULT,
-            lease_term: replica.lease_term,
-            contends_at: replica.candidacy.contends_at(),
+            renewed: replica.renewed,
+            contends_at: replica.may_contend.then_some(replica.contends_from),
             not_before: replica.not_before,
             renew_early: false,
         };
         let millis = i64::try_from(self.millis).unwrap() + replica.wall;
         let wall = jiff::Timestamp::from_millisecond(1_700_000_000_000 + millis).unwrap();
         let version = replica.version;
-        let (ask, claims) = match decide(now, wall, &replica.observed, &own) {
+        let decision = decide(now, wall, &replica.observed, &own);
+        let is_released = std::mem::take(&mut replica.releases);
+        let released = replica.observed.record().filter(|_| is_released);
+        let released = released.filter(|record| record.holder == replica.identity);
+        let (ask, claims) = match decision {
+            _ if let Some(record) = released => {
+                (Ask::Update(record.released(wall), version), false)
+            }
             Decision::Lost(_) => return self.crash(index),
             Decision::Wait(until) => {
                 assert!(until.is_none_or(|until| until > now), "a wait that is over");
                 return;
             }
-            Decision::Read | Decision::Confirm => (Ask::Read, false),
+            Decision::Read => (Ask::Read, false),
             Decision::Create(record) => (Ask::Create(record), true),
             Decision::Update(record) => (Ask::Update(record, version), true),
-            Decision::Release(record) => (Ask::Update(record, version), false),
         };
         if replica.request.is_some() {
             return;
@@ -340,16 +322,17 @@ impl World {
             replica.frozen_until = self.millis + 20_000;
         }
         replica.life += 1;
-        // The file of every other replica is kept.
-        if index.is_multiple_of(2) {
-            replica.predecessors.push(replica.identity.clone());
+        // The identity file of every other replica is kept.
+        if !index.is_multiple_of(2) {
+            replica.identity = format!("replica-{index}-{}", replica.life);
         }
-        replica.identity = format!("replica-{index}-{}", replica.life);
         replica.observed = ObservedLease::default();
         replica.version = 0;
-        replica.lease_term = None;
-        replica.candidacy = Candidacy::default();
-        replica.candidacy.allow(now, true);
+        replica.shown = 0;
+        replica.renewed = None;
+        replica.may_contend = true;
+        replica.contends_from = now;
+        replica.releases = false;
         replica.not_before = now;
         replica.request = None;
         replica.mail.clear();
@@ -362,11 +345,11 @@ impl World {
             Trouble::Freeze { millis } => replica.frozen_until = self.millis + u64::from(millis),
             // A new process knows of no lease that was deleted.
             Trouble::Crash if !self.deletes => self.crash(index),
-            Trouble::GiveUp if replica.lease_term.take().is_some() => {
-                let (chance, hold_off) = (Duration::from_secs(6), Duration::from_secs(30));
-                replica.candidacy.give_up(now, chance, hold_off);
+            Trouble::GiveUp if replica.renewed.take().is_some() => {
+                replica.contends_from = now + Duration::from_secs(6);
+                replica.releases = true;
             }
-            Trouble::MayContend(may) => replica.candidacy.allow(now, may),
+            Trouble::MayContend(may) => replica.may_contend = may,
             Trouble::Touch => {
                 if let Some((record, _)) = self.lease.clone() {
                     self.changed(Some(&record));

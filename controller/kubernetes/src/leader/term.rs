@@ -9,10 +9,9 @@ use std::{
 };
 
 use outrigger_core::lease::Lost;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use super::suspend;
 
 /// How this process stands in one election.
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ pub enum Leadership {
         holder: Option<Arc<str>>,
     },
     /// This process leads.
-    Leading(Leading),
+    Leading(LeaseTerm),
     /// It led and must not act any more: the process has to end with `leaderelection lost`.
     Lost {
         /// The cause.
@@ -33,9 +32,9 @@ pub enum Leadership {
 
 impl Leadership {
     /// The lease term, if this process leads.
-    pub fn leading(&self) -> Option<&Leading> {
+    pub fn leading(&self) -> Option<&LeaseTerm> {
         match self {
-            Self::Leading(leading) => Some(leading),
+            Self::Leading(term) => Some(term),
             _ => None,
         }
     }
@@ -48,7 +47,7 @@ impl Leadership {
 /// loop before the task that cancels: ask [`is_valid_now`](Self::is_valid_now) right before each
 /// mutating call.
 #[derive(Clone, Debug)]
-pub struct Leading {
+pub struct LeaseTerm {
     since: Instant,
     quiet_at: Instant,
     epoch: i32,
@@ -58,7 +57,7 @@ pub struct Leading {
     deadline: Arc<AtomicU64>,
 }
 
-impl Leading {
+impl LeaseTerm {
     /// For `--leader-elect=false`: lasts until `token` is cancelled.
     pub fn unelected(token: CancellationToken) -> Self {
         let now = Instant::now();
@@ -71,27 +70,19 @@ impl Leading {
         }
     }
 
-    pub(super) fn until(
-        since: Instant,
-        quiet_at: Instant,
-        deadline: Instant,
-        suspended: Duration,
-        epoch: i32,
-    ) -> Self {
-        let this = Self {
+    pub(super) fn new(since: Instant, quiet_at: Instant, epoch: i32) -> Self {
+        Self {
             since,
             quiet_at,
             epoch,
             token: CancellationToken::new(),
             deadline: Arc::default(),
-        };
-        this.extend(deadline, suspended);
-        this
+        }
     }
 
-    /// `suspended`: how long the machine had been suspended when the renewal was sent.
+    /// It lasts until `deadline`; `suspended`: how long the machine had been suspended when the renewal was sent.
     pub(super) fn extend(&self, deadline: Instant, suspended: Duration) {
-        let until = deadline - self.since + suspended;
+        let until = deadline.saturating_duration_since(self.since) + suspended;
         let nanos = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX - 1);
         self.deadline.store(nanos, Ordering::Release);
     }
@@ -110,7 +101,7 @@ impl Leading {
         self.quiet_at
     }
 
-    /// The Lease's `leaseTransitions`: larger with each new leader.
+    /// The Lease's `leaseTransitions`: larger with each other leader.
     pub const fn epoch(&self) -> i32 {
         self.epoch
     }
@@ -123,29 +114,53 @@ impl Leading {
     /// True if this process may act right now. Reads the clocks, so it is right even when no task
     /// could run for a while, or the machine was suspended; an end that is found here ends all clones.
     pub fn is_valid_now(&self) -> bool {
-        self.is_valid_at(Instant::now(), suspend::at_most())
+        self.is_valid_at(Instant::now(), suspended_at_most())
     }
 
     fn is_valid_at(&self, now: Instant, suspended: Duration) -> bool {
-        let valid = !self.token.is_cancelled()
-            && match self.deadline.load(Ordering::Acquire) {
-                u64::MAX => true,
-                nanos => now - self.since + suspended < Duration::from_nanos(nanos),
-            };
+        let valid = !self.token.is_cancelled() && self.overdue(now, suspended).is_none();
         if !valid {
             self.token.cancel();
         }
         valid
     }
+
+    /// How long ago it ended by its deadline.
+    pub(super) fn overdue_now(&self) -> Option<Duration> {
+        self.overdue(Instant::now(), suspended_at_most())
+    }
+
+    fn overdue(&self, now: Instant, suspended: Duration) -> Option<Duration> {
+        let deadline = match self.deadline.load(Ordering::Acquire) {
+            u64::MAX => return None,
+            nanos => Duration::from_nanos(nanos),
+        };
+        (now - self.since + suspended).checked_sub(deadline)
+    }
+}
+
+/// How long the machine was suspended since it was booted, at least: for the start of a time that must not last too long.
+/// `Instant` stands still meanwhile (`CLOCK_MONOTONIC`), while the lease expires for all others. No clock of a virtual
+/// machine shows that its host stopped it.
+pub(super) fn suspended_at_least() -> Duration {
+    let since_boot = clock(ClockId::Boottime);
+    since_boot.saturating_sub(clock(ClockId::Monotonic))
+}
+
+/// The same at most: for the end of such a time. The two clocks are read one after the other, and this thread may be
+/// held up in between.
+pub(super) fn suspended_at_most() -> Duration {
+    let awake = clock(ClockId::Monotonic);
+    clock(ClockId::Boottime).saturating_sub(awake)
+}
+
+fn clock(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::Instant;
-
-    use super::Leading;
+    use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -154,13 +169,21 @@ mod tests {
     fn a_lease_does_not_outlast_a_suspended_machine() {
         let since = Instant::now();
         let slept = SECOND * 100;
-        let leading = Leading::until(since, since, since + SECOND * 10, slept, 0);
-        assert!(leading.is_valid_at(since + SECOND * 9, slept));
-        assert!(leading.is_valid_at(since + SECOND, slept + SECOND * 8));
+        let term = LeaseTerm::new(since, since, 0);
+        term.extend(since + SECOND * 10, slept);
+        assert!(term.is_valid_at(since + SECOND * 9, slept));
+        assert!(term.is_valid_at(since + SECOND, slept + SECOND * 8));
         // A renewal that was sent after that sleep counts from then.
-        leading.extend(since + SECOND * 11, slept + SECOND * 8);
-        assert!(leading.is_valid_at(since + SECOND * 10, slept + SECOND * 8));
-        assert!(!leading.is_valid_at(since + SECOND * 2, slept + SECOND * 17));
-        assert!(leading.token().is_cancelled(), "for all clones");
+        term.extend(since + SECOND * 11, slept + SECOND * 8);
+        assert!(term.is_valid_at(since + SECOND * 10, slept + SECOND * 8));
+        assert!(!term.is_valid_at(since + SECOND * 2, slept + SECOND * 17));
+        assert!(term.token().is_cancelled(), "for all clones");
+    }
+
+    #[test]
+    fn the_two_bounds_of_a_suspension_are_in_order() {
+        let before = suspended_at_least();
+        assert!(before <= suspended_at_most());
+        assert!(suspended_at_least() <= suspended_at_most());
     }
 }

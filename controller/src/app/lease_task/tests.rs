@@ -148,7 +148,7 @@ async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica_f
     }
 
     second.stop.cancel();
-    second.lease_tasks.drain().await.unwrap();
+    second.lease_tasks.ended().await.unwrap();
     let (holder, took) = holder(&lease, |holder| !holder.is_empty()).await;
     assert_eq!(holder, one);
     assert!(took < Duration::from_secs(1), "{took:?}");
@@ -171,7 +171,7 @@ async fn a_provider_that_is_back_within_the_grace_costs_no_lease() {
     assert_eq!(lease.holder(), one);
     assert_eq!(lease.lease()["spec"]["leaseTransitions"], 0);
     first.stop.cancel();
-    first.lease_tasks.drain().await.unwrap();
+    first.lease_tasks.ended().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,7 +266,7 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
 async fn end(replica: &mut Replica) -> (Result<(), Fatal>, Duration) {
     let stopped = Instant::now();
     replica.stop.cancel();
-    let ended = replica.lease_tasks.drain().await;
+    let ended = replica.lease_tasks.ended().await;
     (ended, stopped.elapsed())
 }
 
@@ -358,7 +358,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
     assert_eq!(first.identity.contradiction(), None);
     first.stop.cancel();
-    first.lease_tasks.drain().await.unwrap();
+    first.lease_tasks.ended().await.unwrap();
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
 
     lease.edit(|lease| {
@@ -388,4 +388,16 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     sleep(LEASE_DURATION * 4).await;
     assert_eq!(second.identity.contradiction(), None);
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
+}
+
+/// A full disk, a pipe or a device in its place: the process starts, and its Lease has to expire after a crash.
+#[test]
+fn an_identity_file_that_cannot_be_used_keeps_no_controller_from_starting() {
+    for path in ["/dev/full", "/dev/null", "/proc", "/nonexistent/identity"] {
+        let identity = identity(Some(Path::new(path)));
+        assert!(
+            !identity.own.is_empty() && identity.killed.is_none(),
+            "{path}"
+        );
+    }
 }

@@ -1,0 +1,470 @@
+//! The elector: one loop that decides, sends a request or waits.
+
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use outrigger_core::{
+    event::{EventContent, ObjectRef},
+    lease::{Decision, Lost, ObservedLease, ReplicaState, Unbroken, decide},
+};
+use outrigger_runtime::clock::time_of_day;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tracing::{debug, error, info, warn};
+
+use super::{
+    EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
+    TERMS_ANNOTATION,
+    annotations::Annotations,
+    handle::{Command, HEALTH_SLACK},
+    lease::{LeaseAnswer, LeaseApi, LeaseObject, LeaseRequest},
+    term::{suspended_at_least, suspended_at_most},
+};
+use crate::{api::Api, error::ApiError, watch::EtcdRevision};
+
+/// Contends for one lease and holds it.
+pub struct Elector {
+    config: LeaderConfig,
+    api: LeaseApi,
+    metrics: LeaderMetrics,
+    on_event: OnEvent,
+    annotations: Arc<Annotations>,
+    leadership: watch::Sender<Leadership>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    may_contend: watch::Receiver<bool>,
+    /// What a watch shows of the Lease.
+    versions: BoxStream<'static, String>,
+
+    observed: ObservedLease,
+    /// The Lease in the last answer.
+    object: Option<LeaseObject>,
+    /// As long as `leadership` is [`Leadership::Leading`]: when the last renewal was sent that was acknowledged.
+    renewed: Option<Instant>,
+    /// The others' chance after this replica gave the lease up.
+    contends_from: Instant,
+    /// No request before then: the last one failed.
+    not_before: Instant,
+    /// When a standby looks at the Lease, whatever the watch shows.
+    poll_at: Instant,
+    failures: u32,
+    /// The newest of the Lease, by answers.
+    revision: EtcdRevision,
+}
+
+impl Elector {
+    /// An elector, which does nothing until it is [run](Self::run). `api` should have a client of
+    /// its own without a budget: a renewal must not wait behind other requests. `may_contend` says
+    /// whether this process could do the work; a leader goes on leading while it is false, until it
+    /// is asked to release the lease.
+    pub fn new(
+        api: Api,
+        config: LeaderConfig,
+        metrics: LeaderMetrics,
+        may_contend: watch::Receiver<bool>,
+        on_event: OnEvent,
+    ) -> (Self, Handle) {
+        metrics.leading(&config.name, false);
+        let (leadership, receiver) = watch::channel(Leadership::Standby { holder: None });
+        let (sender, commands) = mpsc::unbounded_channel();
+        let durations = &config.durations;
+        let handle = Handle {
+            namespace: config.namespace.as_str().into(),
+            lease: config.name.as_str().into(),
+            slack: durations.lease_duration() - durations.renew_deadline() + HEALTH_SLACK,
+            lease_duration: durations.lease_duration(),
+            leadership: receiver,
+            commands: sender,
+            annotations: Arc::default(),
+        };
+        let lease = LeaseApi::new(api.clone(), &config);
+        let now = Instant::now();
+        let elector = Self {
+            versions: lease.versions(api),
+            api: lease,
+            revision: EtcdRevision::new("Leases", &config.sight),
+            config,
+            metrics,
+            on_event,
+            annotations: Arc::clone(&handle.annotations),
+            leadership,
+            commands,
+            may_contend,
+            observed: ObservedLease::default(),
+            object: None,
+            renewed: None,
+            contends_from: now,
+            not_before: now,
+            poll_at: now,
+            failures: 0,
+        };
+        (elector, handle)
+    }
+
+    /// Contends, leads and stands by until the lease is lost or [released](Handle::release). Dropping it ends the
+    /// time in its term, but leaves the lease held until it expires.
+    pub async fn run(mut self) {
+        info!(
+            lease = self.config.name,
+            identity = self.config.identity.own,
+            "attempting to acquire leader lease"
+        );
+        loop {
+            let until = match self.decide() {
+                Decision::Lost(reason) => return self.lost(reason),
+                Decision::Wait(until) => until.map(Instant::from_std),
+                decision => {
+                    self.carry_out(decision).await;
+                    continue;
+                }
+            };
+            let polls = self.renewed.is_none() && !self.observed.must_read();
+            // A branch whose other end is gone takes no part.
+            tokio::select! {
+                biased;
+                Some(command) = self.commands.recv() => match command {
+                    // An annotation outside the lease term is dropped.
+                    Command::Write if self.renewed.is_none() => self.annotations.clear(),
+                    Command::Write => {}
+                    Command::StepDown(done) => {
+                        self.step_down().await;
+                        let _ = done.send(());
+                    }
+                    Command::Release(done) => {
+                        self.release().await;
+                        let _ = done.send(());
+                        return;
+                    }
+                },
+                Some(version) = self.versions.next() => self.shown(&version),
+                Ok(()) = self.may_contend.changed() => {}
+                () = at(until) => {}
+                () = sleep_until(self.poll_at), if polls => self.observed.invalidate(),
+            }
+        }
+    }
+
+    fn decide(&self) -> Decision {
+        if self.term().is_some_and(|term| !term.is_valid_now()) {
+            return Decision::Lost(Lost::RenewDeadline);
+        }
+        let replica = ReplicaState {
+            identity: &self.config.identity.own,
+            durations: &self.config.durations,
+            renewed: self.renewed.map(Instant::into_std),
+            contends_at: self.contends_at().map(Instant::into_std),
+            not_before: self.not_before.into_std(),
+            renew_early: self.annotations.has_pending(),
+        };
+        let now = Instant::now().into_std();
+        decide(now, time_of_day(), &self.observed, &replica)
+    }
+
+    fn contends_at(&self) -> Option<Instant> {
+        let may_contend = *self.may_contend.borrow();
+        may_contend.then_some(self.contends_from)
+    }
+
+    fn term(&self) -> Option<LeaseTerm> {
+        self.leadership.borrow().leading().cloned()
+    }
+
+    /// Sends the request of `decision` and takes its answer in. From the end of the term on no answer is waited for.
+    async fn carry_out(&mut self, decision: Decision) {
+        let reads = decision == Decision::Read;
+        let request = self.request(decision);
+        let (suspended, sent) = (suspended_at_least(), Instant::now());
+        let answer = match self.renewed {
+            None => request.await,
+            Some(renewed) => {
+                let deadline = renewed + self.config.durations.renew_deadline();
+                let Ok(answer) = timeout_at(deadline, request).await else {
+                    return;
+                };
+                answer
+            }
+        };
+        match self.learn(sent, answer, !reads) {
+            Ok(()) if !reads && self.observed.holder() == Some(&self.config.identity.own) => {
+                // The others' time went on while this machine was suspended.
+                let now = Instant::now() + suspended_at_most().saturating_sub(suspended);
+                match self.term() {
+                    // An expired term is not extended: its token may have been cancelled.
+                    Some(term) if term.is_valid_now() => {
+                        term.extend(sent + self.config.durations.renew_deadline(), suspended);
+                        self.acknowledged(sent);
+                    }
+                    Some(_) => {}
+                    None => self.begin(sent, now, suspended),
+                }
+            }
+            Ok(()) => self.standby(),
+            Err(error) => self.failed(reads, sent, &error),
+        }
+    }
+
+    fn request(&self, decision: Decision) -> LeaseRequest {
+        let leads = self.renewed.is_some();
+        let (mut lease, record) = match (decision, &self.object) {
+            (Decision::Update(record), Some(object)) => (object.clone(), record),
+            (Decision::Create(record), _) => (LeaseObject::new(&self.config), record),
+            _ => return self.api.read(),
+        };
+        let is_new = lease.metadata.resource_version.is_empty();
+        let annotations = &mut lease.metadata.annotations;
+        if leads {
+            if is_new {
+                // It was deleted: what it said is still so.
+                *annotations = self.annotations.actual();
+            }
+            self.annotations.apply(annotations);
+        } else {
+            // A claim says whether another program has led.
+            let before = annotations.get(TERMS_ANNOTATION).map(String::as_str);
+            let terms = Unbroken::claimed(before, lease.spec.transitions, record.transitions);
+            annotations.insert(TERMS_ANNOTATION.to_owned(), terms.to_string());
+        }
+        lease.spec = record;
+        if is_new {
+            self.api.create(lease)
+        } else {
+            self.api.update(lease, !leads)
+        }
+    }
+
+    /// Takes in the lease as it is after a request that was sent at `sent`.
+    fn learn(&mut self, sent: Instant, answer: LeaseAnswer, wrote: bool) -> Result<(), ApiError> {
+        let now = Instant::now();
+        self.poll_at = now + self.config.durations.retry(fastrand::f64());
+        let lease = answer.inspect_err(|_| self.observed.invalidate())?;
+        let record = lease.as_ref().map(|lease| lease.spec.clone());
+        self.observed
+            .answered(sent.into_std(), now.into_std(), record);
+        match &lease {
+            Some(lease) => {
+                self.revision.answered(&lease.metadata.resource_version);
+                let annotations = &lease.metadata.annotations;
+                self.annotations.observed(annotations, wrote);
+            }
+            // A leader makes it again as it was.
+            None if self.renewed.is_some() => {}
+            None => self.annotations.observed(&BTreeMap::new(), false),
+        }
+        self.object = lease;
+        if self.failures > 0 {
+            let (lease, failures) = (&self.config.name, self.failures);
+            info!(lease, failures, "lease reached again");
+            self.failures = 0;
+        }
+        Ok(())
+    }
+
+    /// A watch shows a version of the Lease: one that no answer had is read.
+    fn shown(&mut self, version: &str) {
+        let held = self.object.as_ref();
+        let held = held.map_or("", |object| &*object.metadata.resource_version);
+        let is_known = match (version.parse::<u64>(), held.parse::<u64>()) {
+            (Ok(shown), Ok(held)) => shown <= held,
+            _ => version == held,
+        };
+        if !is_known {
+            self.observed.invalidate();
+        }
+    }
+
+    /// A renewal was acknowledged.
+    fn acknowledged(&mut self, sent: Instant) {
+        self.renewed = Some(sent);
+        // A change that came meanwhile is written immediately; one that another client undoes again
+        // (an admission webhook) waits, or the two would write without end.
+        if self.annotations.is_undone() {
+            self.not_before = sent + self.config.durations.retry_period();
+        }
+        let (undone, new) = self.annotations.undone();
+        self.metrics.undone(&self.config.name, undone);
+        for key in new {
+            warn!(
+                lease = self.config.name,
+                annotation = key,
+                "lease does not keep an annotation: an admission policy or webhook changes it in each write"
+            );
+            let message = format!(
+                "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
+                 Its value is lost with each start of the controller; let the writes of {} pass",
+                self.config.identity.own
+            );
+            self.send_event(EventContent::warning("LeaseAnnotationUndone", &message));
+        }
+    }
+
+    /// A claim was acknowledged: the term begins, unless that took too long to act on.
+    fn begin(&mut self, sent: Instant, now: Instant, suspended: Duration) {
+        let durations = &self.config.durations;
+        let deadline = sent + durations.renew_deadline();
+        if now >= deadline || self.contends_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let since = Instant::now();
+        let killed = self.config.identity.killed.map(Instant::into_std);
+        let quiet_at = durations.quiet_at(since.into_std(), killed).into();
+        let epoch = self
+            .observed
+            .record()
+            .map_or(0, |record| record.transitions);
+        let term = LeaseTerm::new(since, quiet_at, epoch);
+        term.extend(deadline, suspended);
+        let lease = &self.config.name;
+        info!(lease, epoch, "successfully acquired lease");
+        self.metrics.leading(lease, true);
+        self.renewed = Some(sent);
+        self.leadership.send_replace(Leadership::Leading(term));
+        self.record_event("became leader");
+    }
+
+    fn failed(&mut self, reads: bool, sent: Instant, error: &ApiError) {
+        let leads = self.renewed.is_some();
+        let lease = &self.config.name;
+        if leads && !reads {
+            self.metrics.slow(lease);
+        }
+        // Another client wrote, or deleted it: it is read immediately.
+        let is_there = self.object.is_some();
+        if error.code() == Some(409) || (error.is_not_found() && is_there) {
+            debug!(lease, %error, "lease is not the version written on");
+            return;
+        }
+        let durations = &self.config.durations;
+        let now = Instant::now();
+        self.not_before = if leads {
+            now.max(sent + durations.retry_period())
+        } else {
+            now + durations.retry(fastrand::f64())
+        };
+        if self.failures == 0 {
+            warn!(lease, %error, leads, "lease cannot be reached; trying again");
+        } else {
+            debug!(lease, %error, leads, failures = self.failures, "lease still cannot be reached");
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// Tells who leads, if we do not.
+    fn standby(&self) {
+        if self.renewed.is_some() {
+            return;
+        }
+        let holder = self.observed.holder();
+        let changed = self
+            .leadership
+            .send_if_modified(|leadership| match leadership {
+                Leadership::Standby { holder: last } if last.as_deref() == holder => false,
+                _ => {
+                    let holder = holder.map(Arc::from);
+                    *leadership = Leadership::Standby { holder };
+                    true
+                }
+            });
+        if changed && let Some(holder) = holder {
+            info!(lease = self.config.name, holder, "new leader elected");
+        }
+    }
+
+    /// From now on nothing is sent.
+    fn lost(mut self, reason: Lost) {
+        error!(lease = self.config.name, error = %reason, "leaderelection lost");
+        self.end_term();
+        self.leadership.send_replace(Leadership::Lost { reason });
+    }
+
+    async fn step_down(&mut self) {
+        if self.renewed.is_some() {
+            self.release().await;
+            // A standby sees the release immediately, or polls.
+            self.contends_from = Instant::now() + self.config.durations.retry_period() * 3;
+            info!(lease = self.config.name, "lease given up");
+        }
+    }
+
+    /// Gives the lease back, if it is ours.
+    async fn release(&mut self) {
+        let Some(term) = self.term() else { return };
+        term.end();
+        let limit = self.config.durations.request_timeout();
+        let lease = self.config.name.clone();
+        match timeout(limit, self.release_lease()).await {
+            Ok(Ok(())) => info!(lease, "lease released"),
+            Ok(Err(error)) => warn!(lease, %error, "lease cannot be released; it will expire"),
+            Err(_) => warn!(lease, "lease could not be released in time; it will expire"),
+        }
+        self.end_term();
+        self.standby();
+    }
+
+    /// Writes the empty holder; once more if another client wrote in between.
+    async fn release_lease(&mut self) -> Result<(), ApiError> {
+        let mut is_second = false;
+        loop {
+            if self.observed.must_read() {
+                let answer = self.api.read().await;
+                self.learn(Instant::now(), answer, false)?;
+            }
+            let Some(object) = &self.object else {
+                return Ok(());
+            };
+            if object.spec.holder != self.config.identity.own {
+                return Ok(());
+            }
+            let mut lease = object.clone();
+            lease.spec = lease.spec.released(time_of_day());
+            self.annotations.apply(&mut lease.metadata.annotations);
+            let answer = self.api.update(lease, false).await;
+            match self.learn(Instant::now(), answer, true) {
+                Err(error) if error.code() == Some(409) && !is_second => is_second = true,
+                result => return result,
+            }
+        }
+    }
+
+    /// Ends the lease term for every holder of its token.
+    fn end_term(&mut self) {
+        if let Some(term) = self.term() {
+            term.end();
+            self.record_event("stopped leading");
+        }
+        self.renewed = None;
+        self.annotations.clear();
+        self.metrics.leading(&self.config.name, false);
+    }
+
+    /// An event about the Lease.
+    fn record_event(&self, change: &str) {
+        let message = format!("{} {change}", self.config.identity.own);
+        self.send_event(EventContent::normal(EVENT_REASON, &message));
+    }
+
+    fn send_event(&self, event: EventContent) {
+        let object = self.object.as_ref();
+        let uid = object.map_or("", |object| &object.metadata.uid);
+        let LeaderConfig {
+            namespace, name, ..
+        } = &self.config;
+        (self.on_event)(ObjectRef::lease(namespace, name, uid), event);
+    }
+}
+
+/// An elector that is aborted ends its lease term: all work stops.
+impl Drop for Elector {
+    fn drop(&mut self) {
+        if let Some(term) = self.term() {
+            term.end();
+        }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}

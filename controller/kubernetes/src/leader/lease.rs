@@ -1,0 +1,202 @@
+//! The Lease at the API server: its JSON, requests with a time limit on both sides (PROC-22), and a watch of its versions.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use outrigger_core::lease::{Durations, LeaseRecord};
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::LeaderConfig;
+use crate::{
+    api::{Api, Begin},
+    cluster::SameCluster,
+    decode::{Item, ObjectEvent},
+    error::ApiError,
+};
+
+/// Fields that the election does not know are carried along, since a PUT replaces the whole object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct LeaseObject {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) spec: LeaseRecord,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) resource_version: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<String, String>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl LeaseObject {
+    /// A Lease that does not exist yet.
+    pub(super) fn new(config: &LeaderConfig) -> Self {
+        let entry = |key: &str, value: &str| (key.to_owned(), json!(value));
+        let LeaderConfig {
+            namespace, name, ..
+        } = config;
+        Self {
+            metadata: Metadata {
+                rest: Map::from_iter([entry("namespace", namespace), entry("name", name)]),
+                ..Metadata::default()
+            },
+            spec: LeaseRecord::default(),
+            rest: Map::from_iter([
+                entry("apiVersion", "coordination.k8s.io/v1"),
+                entry("kind", "Lease"),
+            ]),
+        }
+    }
+}
+
+/// The Lease as it is after a request; none if there is none.
+pub(super) type LeaseAnswer = Result<Option<LeaseObject>, ApiError>;
+
+pub(super) type LeaseRequest = BoxFuture<'static, LeaseAnswer>;
+
+#[derive(Clone)]
+pub(super) struct LeaseApi {
+    api: Api,
+    name: String,
+    collection: String,
+    durations: Durations,
+    cluster: Option<SameCluster>,
+}
+
+impl LeaseApi {
+    pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
+        let namespace = &config.namespace;
+        Self {
+            api: api.limited(config.durations.request_timeout()),
+            name: config.name.clone(),
+            collection: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
+            durations: config.durations,
+            cluster: config.sight.cluster().cloned(),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.collection, self.name)
+    }
+
+    pub(super) fn read(&self) -> LeaseRequest {
+        let this = self.clone();
+        async move {
+            match this.api.get(&this.path()).await {
+                Err(error) if error.is_not_found() => Ok(None),
+                answer => answer.map(Some),
+            }
+        }
+        .boxed()
+    }
+
+    /// Makes the Lease, if the cluster is still the same: the API server may be another one's since the Lease was seen.
+    pub(super) fn create(&self, lease: LeaseObject) -> LeaseRequest {
+        let this = self.clone();
+        async move {
+            this.confirm_cluster().await?;
+            this.api.create(&this.collection, &lease).await.map(Some)
+        }
+        .boxed()
+    }
+
+    /// Replaces the version that `lease` was made from. The Lease that a replica `claims` may be another cluster's; the UID
+    /// in that of a leader is not.
+    pub(super) fn update(&self, lease: LeaseObject, claims: bool) -> LeaseRequest {
+        let this = self.clone();
+        async move {
+            if claims {
+                this.confirm_cluster().await?;
+            }
+            this.api.update(&this.path(), &lease).await.map(Some)
+        }
+        .boxed()
+    }
+
+    async fn confirm_cluster(&self) -> Result<(), ApiError> {
+        match &self.cluster {
+            Some(cluster) => cluster.confirm_by(&self.api).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Versions of the Lease as a watch shows them, without end: a released lease is taken immediately, and a stolen one is
+    /// noticed immediately. A watch that fails or ends begins again after a retry period, with the version by then.
+    pub(super) fn versions(&self, api: Api) -> BoxStream<'static, String> {
+        let watch = LeaseWatch {
+            api,
+            lease: self.clone(),
+            events: None,
+            failures: Repeats::default(),
+        };
+        stream::unfold(watch, |mut watch| async move {
+            let version = watch.next_version().await;
+            Some((version, watch))
+        })
+        .boxed()
+    }
+}
+
+struct LeaseWatch {
+    api: Api,
+    lease: LeaseApi,
+    events: Option<BoxStream<'static, Result<ObjectEvent<LeaseObject>, ApiError>>>,
+    failures: Repeats,
+}
+
+impl LeaseWatch {
+    async fn next_version(&mut self) -> String {
+        loop {
+            match self.next_event().await {
+                Ok(Some(ObjectEvent::Applied(item) | ObjectEvent::Deleted(item))) => {
+                    return match item {
+                        Item::Decoded(lease) => lease.metadata.resource_version,
+                        Item::Undecodable(lease) => lease.resource_version,
+                    };
+                }
+                Ok(Some(ObjectEvent::Bookmark(_) | ObjectEvent::InitialEnd(_))) => continue,
+                Ok(None) => {}
+                Err(error) => log_repeated!(
+                    warn, self.failures, &error.cause(), lease = self.lease.name, %error,
+                    "lease cannot be watched; polling it"
+                ),
+            }
+            self.events = None;
+            sleep(self.lease.durations.retry(fastrand::f64())).await;
+        }
+    }
+
+    /// The next event of the watch, which begins if there is none; none if it has ended.
+    async fn next_event(&mut self) -> Result<Option<ObjectEvent<LeaseObject>>, ApiError> {
+        let events = match &mut self.events {
+            Some(events) => events,
+            none => {
+                let LeaseApi {
+                    name,
+                    collection,
+                    durations,
+                    ..
+                } = &self.lease;
+                let (selector, limit) = (("metadata.name", &**name), durations.request_timeout());
+                // No version: the first event shows the Lease as it is.
+                let watch = self
+                    .api
+                    .watch(collection, Some(selector), Begin::After(""), limit);
+                none.insert(watch.await?.boxed())
+            }
+        };
+        events.next().await.transpose()
+    }
+}
