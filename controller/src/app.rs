@@ -22,7 +22,6 @@ mod route;
 mod services;
 mod supervise;
 mod volume;
-mod webhooks;
 mod wiring;
 
 use std::{borrow::Cow, time::Duration};

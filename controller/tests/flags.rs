@@ -250,32 +250,30 @@ fn webhooks_are_served_if_they_are_named() {
             .webhook
             .is_none()
     );
-    let webhooks = |args: &[&str]| {
-        let named = [&["--webhooks=persistentvolume-labels"], args].concat();
-        config(&named)
-    };
-    let webhook = webhooks(&[]).webhook.expect("a webhook");
+    let named = [
+        "--webhooks=persistentvolume-labels",
+        "--webhook-tls-cert-file=tls.crt",
+        "--webhook-tls-private-key-file=tls.key",
+    ];
+    let with = |flag: &str| config(&[&named[..], &[flag]].concat());
+    let webhook = config(&named).webhook.expect("a webhook");
     assert_eq!(webhook.serving.port, 10260);
-    assert_eq!(webhook.serving.certificate, Certificate::Shared);
-    assert_eq!(webhook.address.name, "cloud-controller-manager-webhook");
-    assert!(
-        webhooks(&["--feature-gates=CloudControllerManagerWebhook=true"])
-            .webhook
-            .is_some()
-    );
+    let on = with("--feature-gates=CloudControllerManagerWebhook=true");
+    assert!(on.webhook.is_some());
     // W-9.
     for off in [
         "--feature-gates=CloudControllerManagerWebhook=false",
         "--webhook-secure-port=0",
     ] {
-        let config = webhooks(&[off]);
+        let config = with(off);
         assert!(config.webhook.is_none(), "{off}");
         assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
     }
-    let url = webhooks(&["--webhook-url=https://[fd00::7]:10260/"]);
-    let url = url.webhook.and_then(|webhook| webhook.address.url);
-    let expected = ("https://[fd00::7]:10260".to_owned(), "fd00::7".to_owned());
-    assert_eq!(url, Some(expected));
+    let error = refusal(&named[..1]);
+    assert!(
+        error.starts_with("--webhooks needs --webhook-tls-cert-file"),
+        "{error}"
+    );
 }
 
 #[test]

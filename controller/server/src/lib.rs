@@ -34,7 +34,7 @@ pub use self::{
     pages::Pages,
     route::ServerParts,
     server::{BindError, Peer, Server},
-    tls::{Certificates, Pem, TlsError},
+    tls::TlsError,
 };
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use tracing::{debug, info, warn};
 use super::{
     counts::ServingMetrics,
     places::Places,
-    tls::{Certificates, Tls, TlsError},
+    tls::{Tls, TlsError},
 };
 use crate::settings::Serving;
 
@@ -113,11 +113,6 @@ impl Server {
         })
     }
 
-    /// Its certificates, to set a shared one.
-    pub fn certificates(&self) -> Arc<Certificates> {
-        Arc::clone(&self.tls.certificates)
-    }
-
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -154,7 +149,7 @@ impl Server {
                     }
                 },
                 _ = reload.tick() => {
-                    let certificates = self.certificates();
+                    let certificates = Arc::clone(&self.tls.certificates);
                     connections.spawn_blocking(move || certificates.refresh());
                     continue;
                 }

@@ -28,8 +28,6 @@ pub struct Serving {
 pub enum Certificate {
     /// Made at start, kept in memory.
     SelfSigned,
-    /// Set while the server runs: all replicas share it. Before that no client is served.
-    Shared,
     /// In `--cert-dir`: made there at start if they are missing.
     Kept {
         /// PEM.

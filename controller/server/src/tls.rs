@@ -22,7 +22,6 @@ use rustls::{
 use tracing::{info, warn};
 
 use self::any_client::AnyClient;
-pub use self::made::Pem;
 use crate::settings::{Certificate, Serving, TlsPolicy, TlsVersion};
 
 /// The server has no certificate that it can use.
@@ -96,11 +95,10 @@ fn crypto(policy: &TlsPolicy) -> CryptoProvider {
 }
 
 /// The certificate of one server.
-pub struct Certificates {
-    /// Absent before it is set.
-    key: RwLock<Option<Arc<CertifiedKey>>>,
-    /// Certificate and key; absent for those in memory.
-    files: Option<(PathBuf, PathBuf)>,
+pub(super) struct Certificates {
+    key: RwLock<Arc<CertifiedKey>>,
+    /// Absent: the certificate was made at start, and is kept in memory.
+    files: Option<Files>,
     crypto: Arc<CryptoProvider>,
 }
 
@@ -112,79 +110,84 @@ impl fmt::Debug for Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.key.read().clone()
+        Some(Arc::clone(&self.key.read()))
     }
 }
 
 impl Certificates {
     fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let files = match &serving.certificate {
-            Certificate::SelfSigned | Certificate::Shared => None,
+            Certificate::SelfSigned => None,
             Certificate::Kept { certificate, key } => {
+                let files = Files::new(certificate, key);
                 if !certificate.exists() && !key.exists() {
                     let kept = made::keep(serving.address, certificate, key)?;
-                    kept.map_err(|error| refuse(certificate, key, error.to_string()))?;
+                    kept.map_err(|error| files.refuse(error.to_string()))?;
                 }
-                Some((certificate.clone(), key.clone()))
+                Some(files)
             }
-            Certificate::Files { certificate, key } => Some((certificate.clone(), key.clone())),
+            Certificate::Files { certificate, key } => Some(Files::new(certificate, key)),
         };
-        let certificates = Self {
-            key: RwLock::default(),
+        let key = if let Some(files) = &files {
+            files.read(&crypto)?
+        } else {
+            let made = made::self_signed(serving.address)?;
+            let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
+            key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?
+        };
+        Ok(Self {
+            key: RwLock::new(Arc::new(key)),
             files,
             crypto,
-        };
-        certificates.read()?;
-        if serving.certificate == Certificate::SelfSigned {
-            certificates.set(&made::self_signed(serving.address)?)?;
-        }
-        Ok(certificates)
+        })
     }
 
     /// Reads the files again. A file that cannot be read, or not yet, leaves the certificate as it
     /// was. Blocks on the disk.
-    pub fn refresh(&self) {
-        match self.read() {
-            Ok(true) => info!("certificate of the server is new"),
-            Ok(false) => {}
+    pub(super) fn refresh(&self) {
+        let Some(files) = &self.files else {
+            return;
+        };
+        match files.read(&self.crypto) {
+            Ok(read) => {
+                let mut current = self.key.write();
+                if current.cert != read.cert {
+                    info!("certificate of the server is new");
+                }
+                *current = Arc::new(read);
+            }
             Err(error) => warn!(%error, "certificate of the server stays the former"),
         }
     }
-
-    /// From now on `pem` is the certificate.
-    pub fn set(&self, pem: &Pem) -> Result<(), TlsError> {
-        let key = pair(pem.certificate.as_bytes(), pem.key.as_bytes(), &self.crypto);
-        let key = key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?;
-        *self.key.write() = Some(Arc::new(key));
-        Ok(())
-    }
-
-    /// True if the files have another certificate than before. Between the two writes of a rotation the pair does not
-    /// fit: that is an error, and the next read tries again.
-    fn read(&self) -> Result<bool, TlsError> {
-        let Some((certificate, key)) = &self.files else {
-            return Ok(false);
-        };
-        let read = |path: &Path| {
-            let bytes = fs::read(path);
-            bytes.map_err(|error| refuse(certificate, key, error.to_string()))
-        };
-        let read = pair(&read(certificate)?, &read(key)?, &self.crypto);
-        let read = read.map_err(|reason| refuse(certificate, key, reason))?;
-        let mut current = self.key.write();
-        let is_new = current
-            .as_ref()
-            .is_none_or(|former| former.cert != read.cert);
-        *current = Some(Arc::new(read));
-        Ok(is_new)
-    }
 }
 
-fn refuse(certificate: &Path, key: &Path, reason: String) -> TlsError {
-    TlsError::Pair {
-        certificate: certificate.to_owned(),
-        key: key.to_owned(),
-        reason,
+/// Certificate and key on the disk.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn new(certificate: &Path, key: &Path) -> Self {
+        Self {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+        }
+    }
+
+    /// Between the two writes of a rotation the pair does not fit: that is an error, and the next read tries again.
+    fn read(&self, crypto: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+        let read = |path| fs::read(path).map_err(|error| self.refuse(error.to_string()));
+        let read = pair(&read(&self.certificate)?, &read(&self.key)?, crypto);
+        read.map_err(|reason| self.refuse(reason))
+    }
+
+    fn refuse(&self, reason: String) -> TlsError {
+        TlsError::Pair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            reason,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,
-    webhooks,
+    volume,
     wiring::ControllerContext,
 };
 use crate::options::Config;
@@ -32,7 +32,7 @@ use outrigger_kubernetes::{
 use outrigger_provider_client::{self as provider, Connect, Provider};
 use outrigger_runtime::history::History;
 use outrigger_server::{Access, Checks, Pages, Scope, Server, ServerParts};
-use outrigger_volumes::webhook::{VolumeReviewer, Webhook, WebhookServer};
+use outrigger_volumes::webhook::{VolumeReviewer, WebhookServer};
 
 /// Clients, servers and metrics of the process.
 pub(super) struct Process<'a> {
@@ -48,7 +48,7 @@ pub(super) struct Process<'a> {
     api_server: String,
     /// Decides which clients the HTTPS server answers; `None` without such a server.
     https_access: Option<Arc<Access>>,
-    webhooks: Option<Arc<WebhookServer>>,
+    webhook: Option<Arc<WebhookServer>>,
     /// Ends everything that the loops stand on, after them.
     pub(super) end: CancellationToken,
 }
@@ -68,11 +68,13 @@ impl<'a> Process<'a> {
         let https = config.serving.as_ref().filter(|_| serves);
         let https = https.map(Server::bind).transpose();
         let https = https.map_err(|error| Fatal::setup(&error))?;
-        let webhooks = config.webhook.as_ref().filter(|_| serves);
-        let webhooks = webhooks.map(webhooks::bind).transpose()?;
-        let pages = Pages::new(config.pages.clone(), set_verbosity);
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
+        let end = CancellationToken::new();
+        let webhook = config.webhook.as_ref().filter(|_| serves);
+        let webhook = webhook.map(|webhook| volume::serve_webhook(webhook, &metrics, tasks, &end));
+        let webhook = webhook.transpose()?;
+        let pages = Pages::new(config.pages.clone(), set_verbosity);
         let clients = Clients::new(api_server, metrics.client.clone()).await;
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
@@ -88,8 +90,8 @@ impl<'a> Process<'a> {
             history,
             api_server,
             https_access: None,
-            webhooks: None,
-            end: CancellationToken::new(),
+            webhook,
+            end,
             metrics,
         };
         let silent = format!("{} has not answered yet", process.api_server);
@@ -99,11 +101,6 @@ impl<'a> Process<'a> {
             .add("apiserver", Scope::Readiness, is_reached);
         if let Some(https) = https {
             process.serve(https, registry, tasks).await?;
-        }
-        if let Some(bound) = webhooks {
-            let (access, metrics) = (&process.access, &process.metrics);
-            let started = bound.start(access, metrics, &process.checks, tasks, &process.end);
-            process.webhooks = Some(started);
         }
         Ok(process)
     }
@@ -170,9 +167,8 @@ impl<'a> Process<'a> {
         let metrics = self.metrics.provider.clone();
         let (provider, connection) = Provider::new(options, connector, metrics, self.end.clone());
         tasks.spawn("provider connection", connection);
-        if let Some(webhooks) = &self.webhooks {
-            let reviewer = VolumeReviewer::new(provider.clone(), self.metrics.webhook.clone());
-            webhooks.decide_by(Webhook::PersistentVolumeLabels, Arc::new(reviewer));
+        if let Some(webhook) = &self.webhook {
+            webhook.decide_by(Arc::new(VolumeReviewer::new(provider.clone())));
         }
         let (queues, shown) = (self.metrics.queues.clone(), provider.clone());
         self.pages.dump("queues", move || queues.dump());

@@ -1,11 +1,17 @@
-//! The loop over volumes: persistentvolume-labels.
+//! Volumes: the loop persistentvolume-labels, and the admission webhook of that name.
 
 use std::sync::Arc;
 
-use super::{Fatal, wiring::Wiring};
-use crate::options::controllers::Controller;
+use tokio_util::sync::CancellationToken;
+
+use super::{Fatal, metrics::Metrics, supervise::Supervisor, wiring::Wiring};
+use crate::options::{config::WebhookSettings, controllers::Controller};
 use outrigger_kubernetes::store::Store;
-use outrigger_volumes::volume::{self, VolumeLabels};
+use outrigger_server::{ClientCa, Server};
+use outrigger_volumes::{
+    volume::{self, VolumeLabels},
+    webhook::WebhookServer,
+};
 
 /// Account of the loop, as that of upstream's former controller.
 const ACCOUNT: &str = "pvl-controller";
@@ -35,4 +41,25 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let is_served = async move { provider.volumes().wait_until_serving(|| {}).await };
     wiring.watch(&volumes, is_served);
     Ok(())
+}
+
+/// Takes the webhook's port, reads the files of its flags, and begins to serve, on every replica from the start on (W-3);
+/// until there is something to decide with, each request is an error.
+pub(super) fn serve_webhook(
+    settings: &WebhookSettings,
+    metrics: &Metrics,
+    parts: &mut Supervisor,
+    stop: &CancellationToken,
+) -> Result<Arc<WebhookServer>, Fatal> {
+    let server = Server::bind(&settings.serving).map_err(|error| Fatal::setup(&error))?;
+    let client_ca = settings.client_ca.clone();
+    let client_ca = client_ca.map(|path| ClientCa::read("--webhook-client-ca-file", path));
+    let client_ca = client_ca
+        .transpose()
+        .map_err(|error| Fatal::setup(&error))?;
+    let webhook = Arc::new(WebhookServer::new(client_ca, metrics.webhook.clone()));
+    let connections = metrics.serving.of("webhook");
+    let running = Arc::clone(&webhook).run(server, connections, stop.clone());
+    parts.spawn("HTTPS server of the webhook", running);
+    Ok(webhook)
 }

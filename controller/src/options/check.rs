@@ -141,7 +141,7 @@ pub(super) fn check(flags: &Flags, line: &CommandLine) -> Result<Config, Vec<Str
         configure_cloud_routes: flags.configure_cloud_routes.value,
         route: network::route(flags, &cluster_cidrs, ipam.as_ref(), selector, f),
         serving: serving::serving(flags, f),
-        webhook: webhooks::webhooks(flags, f),
+        webhook: webhooks::webhook(flags, f),
         authentication: access::authentication(flags, f),
         authorization: access::authorization(flags, f),
         pages: PageSettings {

@@ -11,7 +11,6 @@ use outrigger_loops::{
 use outrigger_provider_client::{Cluster, Endpoint};
 use outrigger_runtime::telemetry::Logging;
 use outrigger_server::settings::{Authentication, Authorization, PageSettings, Serving};
-use outrigger_volumes::webhook::{Webhook, WebhookAddress};
 
 use super::controllers::Controllers;
 
@@ -53,7 +52,7 @@ pub struct Config {
     pub election: Option<Election>,
     /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
     pub serving: Option<Serving>,
-    /// Admission webhooks; absent without `--webhooks`.
+    /// The admission webhook; absent without `--webhooks`.
     pub webhook: Option<WebhookSettings>,
     /// Authentication of callers of the HTTPS server.
     pub authentication: Authentication,
@@ -131,19 +130,13 @@ impl Election {
     }
 }
 
-/// Admission webhooks.
+/// The admission webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookSettings {
-    /// At least one.
-    pub webhooks: Vec<Webhook>,
-    /// Their server.
+    /// Its server.
     pub serving: Serving,
     /// CAs of the clients; absent: any client is answered.
     pub client_ca: Option<PathBuf>,
-    /// Where the API server reaches them.
-    pub address: WebhookAddress,
-    /// `--register-webhooks`.
-    pub register: bool,
 }
 
 impl Config {

@@ -288,20 +288,9 @@ flags! {
         service_cluster_ip_range: String = "";
     }
     "Webhook" {
-        /// Write the MutatingWebhookConfiguration named as --webhook-service, if there is none.
-        register_webhooks: bool = "false" { parity: Ours("upstream leaves it to the operator") };
         /// File with CAs; a client of the webhooks needs a certificate that one of them has signed. Empty:
         /// any client is answered.
         webhook_client_ca_file: String = "" { parity: Ours("upstream answers any client") };
-        /// Service of the webhooks as NAMESPACE/NAME. Without --webhook-tls-cert-file and --webhook-cert-dir,
-        /// the Secret of that name holds a certificate for it, made and renewed by the controller, and the
-        /// MutatingWebhookConfiguration of that name gets the CA.
-        webhook_service: String = "kube-system/cloud-controller-manager-webhook" {
-            parity: Ours("upstream's own certificate is for localhost"),
-        };
-        /// Address of the webhooks for an API server that cannot reach --webhook-service:
-        /// https://HOST[:PORT].
-        webhook_url: String = "" { parity: Ours("as for --webhook-service") };
         /// Webhooks to serve, in the form of --controllers. Known is persistentvolume-labels.
         webhooks: Vec<String> = "" { configz: "Webhook.Webhooks" };
     }

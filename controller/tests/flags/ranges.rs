@@ -147,18 +147,6 @@ fn values_out_of_range_are_refused() {
             "\"foo\" is not in the list of known webhooks",
         ),
         (
-            "--webhook-service=webhook",
-            "--webhook-service \"webhook\" must be NAMESPACE/NAME",
-        ),
-        (
-            "--webhook-url=http://hooks.example.org",
-            "--webhook-url \"http://hooks.example.org\" must be https://HOST[:PORT]",
-        ),
-        (
-            "--webhook-url=https://hooks.example.org/path",
-            "--webhook-url \"https://hooks.example.org/path\" must be https://HOST[:PORT]",
-        ),
-        (
             "--cluster-cidr=10.0.0.0",
             "--cluster-cidr: \"10.0.0.0\" is no CIDR; name one, such as 10.244.0.0/16, or one for each IP \
              family with a comma between them",

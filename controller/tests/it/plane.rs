@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     certificates::v1::CertificateSigningRequest,
     coordination::v1::Lease,
-    core::v1::{PersistentVolume, Secret, Service},
+    core::v1::{PersistentVolume, Service},
 };
 use kube::{
     Api, Client,
@@ -29,9 +29,6 @@ pub(crate) const USER: &str = "system:serviceaccount:kube-system:cloud-controlle
 
 /// Names of Leases that controllers take.
 const LEASES: [&str; 1] = ["cloud-controller-manager"];
-
-/// Name of the webhooks' configuration and Secret.
-const WEBHOOK: &str = "cloud-controller-manager-webhook";
 
 /// More at a time would only make all of them slow, unless most of them wait: `OUTRIGGER_TEST_PLANES`.
 static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -115,10 +112,9 @@ async fn delete_services(client: &Client) {
 /// Deletes the webhooks: one that is not served any more would refuse volumes.
 async fn delete_webhooks(client: &Client) {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
-    let parameters = DeleteParams::default();
-    let _ = configurations.delete(WEBHOOK, &parameters).await;
-    let _ = secrets.delete(WEBHOOK, &parameters).await;
+    let (parameters, all) = (DeleteParams::default(), ListParams::default());
+    let deleted = configurations.delete_collection(&parameters, &all).await;
+    deleted.unwrap();
 }
 
 async fn delete_volumes(client: &Client) {

@@ -19,8 +19,6 @@ use crate::{
 
 /// Files of `deploy/rights`.
 pub(crate) const ALWAYS: &str = "always";
-pub(crate) const WEBHOOKS: &str = "webhook";
-pub(crate) const REGISTRATION: &str = "webhook-registration";
 pub(crate) const VOLUMES: &str = "volumes";
 pub(crate) const SERVING: &str = "serving-certificates";
 pub(crate) const PROVIDER: &str = "provider";

@@ -11,12 +11,9 @@ use std::{
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 
 /// A certificate and its key, both as PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pem {
-    /// The certificate, in PEM.
-    pub certificate: String,
-    /// Its private key, in PEM.
-    pub key: String,
+pub(super) struct Pem {
+    pub(super) certificate: String,
+    pub(super) key: String,
 }
 
 /// A self-signed certificate for a server at `address`. No client verifies it, so that its end is far away.

@@ -7,7 +7,7 @@ use super::*;
 use crate::fixture::serving;
 
 fn certificate(tls: &Tls) -> CertificateDer<'static> {
-    tls.certificates.key.read().as_ref().unwrap().cert[0].clone()
+    tls.certificates.key.read().cert[0].clone()
 }
 
 fn write(directory: &Path, host: [u8; 4]) {
@@ -100,25 +100,6 @@ fn files_are_followed_and_a_half_written_pair_is_not() {
     assert_eq!(certificate(&tls), before, "the key does not fit yet");
     fs::copy(new.path().join("tls.key"), at("tls.key")).unwrap();
     tls.certificates.refresh();
-    assert_ne!(certificate(&tls), before);
-}
-
-#[test]
-fn a_shared_certificate_is_there_once_it_is_set() {
-    let tls = Tls::new(&serving(Certificate::Shared)).unwrap();
-    assert!(tls.certificates.key.read().is_none());
-    let [first, second] = [1, 2].map(|n| made::self_signed([10, 0, 0, n].into()).unwrap());
-    tls.certificates.set(&first).unwrap();
-    let before = certificate(&tls);
-    tls.certificates.refresh();
-    assert_eq!(certificate(&tls), before);
-    let mixed = made::Pem {
-        certificate: second.certificate.clone(),
-        key: first.key,
-    };
-    assert!(tls.certificates.set(&mixed).is_err());
-    assert_eq!(certificate(&tls), before);
-    tls.certificates.set(&second).unwrap();
     assert_ne!(certificate(&tls), before);
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    rights::{ACCOUNTS, ALWAYS, PROVIDER, REGISTRATION, Rights, SERVING, VOLUMES, WEBHOOKS},
+    rights::{ACCOUNTS, ALWAYS, PROVIDER, Rights, SERVING, VOLUMES},
 };
 
 const USER: &str = "intruder";
@@ -16,8 +16,7 @@ const CSRS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const ACCOUNTS_PATH: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const WEBHOOKS_PATH: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-const WEBHOOK: &str = "cloud-controller-manager-webhook";
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 /// The HTTP status of one request.
 async fn code(client: &Client, method: &str, path: &str, body: &Value) -> u16 {
@@ -44,7 +43,7 @@ fn named(name: &str) -> Value {
 
 fn token_of(account: &str) -> Value {
     json!({
-        "metadata": {"name": WEBHOOK, "annotations": {"kubernetes.io/service-account.name": account}},
+        "metadata": {"name": "token", "annotations": {"kubernetes.io/service-account.name": account}},
         "type": "kubernetes.io/service-account-token",
     })
 }
@@ -62,7 +61,6 @@ fn granted() -> Vec<(&'static str, String, Value)> {
     let event = json!({
         "metadata": {"name": "intruder"}, "involvedObject": {"namespace": "default"},
     });
-    let configuration = json!({"metadata": {"name": WEBHOOK}, "webhooks": []});
     vec![
         ("POST", ACCOUNTS_PATH.into(), named("node-controller")),
         (
@@ -70,14 +68,12 @@ fn granted() -> Vec<(&'static str, String, Value)> {
             format!("{ACCOUNTS_PATH}/node-controller/token"),
             json!({"spec": {}}),
         ),
-        ("GET", format!("{SECRETS}/{WEBHOOK}"), Value::Null),
         ("POST", LEASES.into(), named("cloud-controller-manager")),
         (
             "GET",
             format!("{LEASES}/cloud-controller-manager"),
             Value::Null,
         ),
-        ("POST", WEBHOOKS_PATH.into(), configuration),
         ("GET", "/api/v1/persistentvolumes".into(), Value::Null),
         ("GET", "/api/v1/services".into(), Value::Null),
         ("GET", CSRS.into(), Value::Null),
@@ -102,7 +98,6 @@ fn refused() -> Vec<(&'static str, String, Value)> {
     let config_map = format!("{kube_system}/configmaps/extension-apiserver-authentication");
     let account = |name: &str| format!("{ACCOUNTS_PATH}/{name}");
     let lease = |name: &str| format!("{LEASES}/{name}");
-    let webhook = |name: &str| format!("{WEBHOOKS_PATH}/{name}");
     vec![
         // Tokens of accounts that are no controllers'.
         ("POST", account("foreign/token"), review.clone()),
@@ -128,8 +123,6 @@ fn refused() -> Vec<(&'static str, String, Value)> {
         ("GET", format!("{SECRETS}/other"), Value::Null),
         ("GET", SECRETS.into(), Value::Null),
         ("GET", "/api/v1/secrets".into(), Value::Null),
-        ("PATCH", format!("{SECRETS}/{WEBHOOK}"), token_of("foreign")),
-        ("DELETE", format!("{SECRETS}/{WEBHOOK}"), Value::Null),
         // Rights.
         (
             "POST",
@@ -210,11 +203,11 @@ fn refused() -> Vec<(&'static str, String, Value)> {
         ("PATCH", kube_system.into(), named("kube-system")),
         ("GET", "/api/v1/events".into(), Value::Null),
         ("DELETE", format!("{default}/events/intruder"), Value::Null),
-        // Webhooks of others, and volumes.
-        ("GET", webhook("other"), Value::Null),
-        ("PATCH", webhook("other"), named("other")),
-        ("GET", WEBHOOKS_PATH.into(), Value::Null),
-        ("DELETE", webhook(WEBHOOK), Value::Null),
+        // Webhooks, and volumes.
+        ("GET", format!("{WEBHOOKS}/other"), Value::Null),
+        ("PATCH", format!("{WEBHOOKS}/other"), named("other")),
+        ("GET", WEBHOOKS.into(), Value::Null),
+        ("POST", WEBHOOKS.into(), named("other")),
         (
             "POST",
             "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations".into(),
@@ -230,16 +223,7 @@ fn refused() -> Vec<(&'static str, String, Value)> {
 async fn no_right_leads_to_another() {
     let cluster = Cluster::take().await;
     // Two sections have roles of the same names: the wider ones come last.
-    let parts = [
-        ACCOUNTS,
-        WEBHOOKS,
-        REGISTRATION,
-        VOLUMES,
-        SERVING,
-        PROVIDER,
-        ALWAYS,
-    ];
-    for part in parts {
+    for part in [ACCOUNTS, VOLUMES, SERVING, PROVIDER, ALWAYS] {
         Rights::documented(part)
             .of(USER)
             .grant(&cluster.plane)
@@ -263,12 +247,6 @@ async fn no_right_leads_to_another() {
         }
     }
     assert!(allowed.is_empty(), "{allowed:#?}");
-    // The type of its own Secret stays.
-    let path = format!("{SECRETS}/{WEBHOOK}");
-    assert_eq!(
-        code(&intruder, "PUT", &path, &token_of("foreign")).await,
-        422
-    );
     let impersonating = Request::get("/api/v1/secrets")
         .header("impersonate-user", "admin")
         .header("impersonate-group", "system:masters")

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::registered;
+use super::Webhook;
 use crate::{
-    caller::Port,
     cluster::volumes::{REGION, ZONE, csi, node_terms, persistent_volume, within},
     look::label,
     scripted::volumes::Storing,
@@ -47,14 +46,14 @@ fn error(code: Code, reason: &str) -> Status {
     Status::with_error_details(code, "the cloud's words", details)
 }
 
-async fn stage() -> (Stage, Storing) {
-    let port = Port::reserve();
+async fn stage() -> (Webhook, Stage, Storing) {
+    let webhook = Webhook::of_host("localhost");
     let mut provider = None;
-    let stage = registered(Setup::without_provider(), &port, |dir| {
+    let stage = webhook.stage(Setup::without_provider(), |dir| {
         provider = Some(Storing::serve(dir, cloud));
-    })
-    .await;
-    (stage, provider.unwrap())
+    });
+    let stage = stage.await;
+    (webhook, stage, provider.unwrap())
 }
 
 /// Creates a volume of the driver with this handle, changed by a merge.
@@ -73,7 +72,7 @@ async fn served(stage: &Stage) {
 
 #[tokio::test]
 async fn volumes_get_labels_and_affinity_before_they_exist() {
-    let (stage, provider) = stage().await;
+    let (_webhook, stage, provider) = stage().await;
     served(&stage).await;
     let one = create(&stage, "disk", json!({})).await.unwrap();
     assert_eq!(
@@ -118,7 +117,7 @@ async fn volumes_get_labels_and_affinity_before_they_exist() {
 
 #[tokio::test]
 async fn volumes_that_cannot_be_right_are_refused_with_a_sentence() {
-    let (stage, _provider) = stage().await;
+    let (_webhook, stage, _provider) = stage().await;
     served(&stage).await;
     let wrong = json!({"metadata": {"labels": {ZONE: "b"}}});
     for (handle, more, expected) in [

@@ -9,7 +9,7 @@ use outrigger_provider_mock::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{registered, set_failure_policy};
+use super::{Webhook, set_failure_policy};
 use crate::{
     caller::{Port, value},
     cluster::volumes::{ZONE, csi, named, persistent_volume},
@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// With a mock that has a disk for each source kind, and once the webhook labels.
-async fn labelling(setup: Setup, port: &Port) -> Stage {
-    let stage = registered(setup, port, |_| {}).await;
+async fn labelling(setup: Setup, webhook: &Webhook) -> Stage {
+    let stage = webhook.stage(setup, |_| {}).await;
     stage.mock.set_each_kind().await;
     until("a volume is labelled", async || {
         let probe = stage.create_volume(persistent_volume(csi("csi"), json!({})));
@@ -34,8 +34,8 @@ async fn labelling(setup: Setup, port: &Port) -> Stage {
 
 #[tokio::test]
 async fn a_volume_of_each_kind_is_labelled_before_it_exists() {
-    let port = Port::reserve();
-    let stage = labelling(serving(&[]), &port).await;
+    let webhook = Webhook::of_host("localhost");
+    let stage = labelling(serving(&[]), &webhook).await;
     for volume in stage.create_each_kind().await {
         is_labelled(&volume).unwrap();
     }
@@ -50,8 +50,8 @@ async fn a_volume_of_each_kind_is_labelled_before_it_exists() {
 /// Volumes that are admitted while the webhook is away are labelled by the loop.
 #[tokio::test]
 async fn volumes_that_were_made_while_the_webhook_was_away_are_labelled_later() {
-    let port = Port::reserve();
-    let mut stage = labelling(serving(&[]), &port).await;
+    let webhook = Webhook::of_host("localhost");
+    let mut stage = labelling(serving(&[]), &webhook).await;
     stage.controller.terminate().await;
     let refused = stage.create_volume(persistent_volume(csi("csi"), json!({})));
     let refused = refused.await.unwrap_err();
@@ -82,8 +82,8 @@ async fn volumes_that_were_made_while_the_webhook_was_away_are_labelled_later() 
 
 #[tokio::test]
 async fn a_provider_that_hangs_leaves_volumes_to_the_failure_policy() {
-    let (port, metrics) = (Port::reserve(), Port::reserve());
-    let mut stage = labelling(serving(&[]).scraped_at(&metrics), &port).await;
+    let (webhook, metrics) = (Webhook::of_host("localhost"), Port::reserve());
+    let mut stage = labelling(serving(&[]).scraped_at(&metrics), &webhook).await;
     let for_30_s = Effect::Hang {
         duration: Some(Duration::from_secs(30)),
     };

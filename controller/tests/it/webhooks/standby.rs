@@ -3,11 +3,9 @@
 use outrigger_provider_mock::volumes::VolumeState;
 use serde_json::json;
 
-use super::serving_flags;
+use super::Webhook;
 use crate::{
-    caller::Port,
     cluster::volumes::{DRIVER, csi, persistent_volume},
-    rights::{REGISTRATION, Rights, WEBHOOKS},
     stage::Setup,
     volumes::is_labelled,
     wait::until,
@@ -16,14 +14,12 @@ use crate::{
 #[tokio::test]
 async fn a_standby_answers_with_a_provider_of_its_own() {
     let cluster = Setup::without_provider().prepare().await;
-    for part in [WEBHOOKS, REGISTRATION] {
-        Rights::documented(part).grant(&cluster.plane).await;
-    }
     let mut leader = cluster.replica("leader").await;
     leader.leads().await;
-    let port = Port::reserve();
+    let webhook = Webhook::of_host("localhost");
+    webhook.register(&cluster).await;
     let mut standby = cluster.part("standby").without_provider();
-    for flag in serving_flags(&port) {
+    for flag in webhook.flags() {
         standby = standby.flag(&flag);
     }
     let mut standby = standby.start().await;

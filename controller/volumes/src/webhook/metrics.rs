@@ -5,14 +5,14 @@ use std::time::Duration;
 use http::StatusCode;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
-use super::Webhook;
+use super::WEBHOOK;
 use outrigger_runtime::{metric_families, telemetry::TextLabels};
 
 /// Upstream's.
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
 metric_families! {
-    /// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups beyond their limits.
+    /// `cloud_provider_webhook_*`, where successes count too (not Q-26), and lookups that were not made.
     pub struct WebhookMetrics {
         requests: Family<TextLabels<2>, Counter>,
             "cloud_provider_webhook_request", "Requests to admission webhooks, by code of the answer";
@@ -28,24 +28,17 @@ impl WebhookMetrics {
     /// One series of each family, for tests of a whole scrape.
     #[cfg(any(test, feature = "fixture"))]
     pub fn sample(&self) {
-        let webhook = Webhook::PersistentVolumeLabels;
-        self.answered(webhook, StatusCode::OK, Duration::ZERO);
+        self.answered(StatusCode::OK, Duration::ZERO);
     }
 
-    /// Lookups that were not made.
-    #[cfg(test)]
-    pub(super) fn refused(&self) -> u64 {
-        self.overloaded.get()
-    }
-
-    /// A lookup was not made.
+    /// A request found no place.
     pub(super) fn overloaded(&self) {
         self.overloaded.inc();
     }
 
-    pub(super) fn answered(&self, webhook: Webhook, code: StatusCode, took: Duration) {
-        let webhook = webhook.name().to_owned();
-        let labels = [("code", code.as_u16().to_string()), ("webhook", webhook)];
+    pub(super) fn answered(&self, code: StatusCode, took: Duration) {
+        let code = code.as_u16().to_string();
+        let labels = [("code", code), ("webhook", WEBHOOK.to_owned())];
         self.requests.get_or_create(&labels).inc();
         let durations = self.durations.get_or_create(&labels);
         durations.observe(took.as_secs_f64());

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
-use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
+use super::{AdmissionVerdict, Reviewer, WebhookMetrics, WebhookServer, handler::PLACES};
 use outrigger_kubernetes::patch::Operation;
 use outrigger_runtime::fixture::Warnings;
 use outrigger_server::{
@@ -61,7 +61,7 @@ impl Reviewer for ByName {
 struct Running {
     address: SocketAddr,
     registry: Registry,
-    webhooks: Arc<WebhookServer>,
+    webhook: Arc<WebhookServer>,
     reviewer: Arc<ByName>,
     _tasks: JoinSet<()>,
 }
@@ -78,14 +78,14 @@ fn begin(client_ca: Option<PathBuf>) -> Running {
     let mut registry = Registry::default();
     let metrics = WebhookMetrics::register(&mut registry);
     let client_ca = client_ca.map(|path| ClientCa::read("--flag", path).unwrap());
-    let webhooks = Arc::new(WebhookServer::new(&Webhook::ALL, client_ca, metrics));
-    let running = Arc::clone(&webhooks);
+    let webhook = Arc::new(WebhookServer::new(client_ca, metrics));
+    let running = Arc::clone(&webhook);
     let mut tasks = JoinSet::new();
     tasks.spawn(running.run(server, ServingMetrics::default(), CancellationToken::new()));
     Running {
         address,
         registry,
-        webhooks,
+        webhook,
         reviewer: Arc::default(),
         _tasks: tasks,
     }
@@ -111,8 +111,7 @@ fn review(name: &str) -> Value {
 impl Running {
     fn decide(&self) {
         let reviewer = Arc::clone(&self.reviewer);
-        self.webhooks
-            .decide_by(Webhook::PersistentVolumeLabels, reviewer);
+        self.webhook.decide_by(reviewer);
     }
 
     async fn ask(&self, body: &Value) -> Reply {
@@ -190,6 +189,20 @@ async fn a_body_that_does_not_arrive_is_the_clients_fault() {
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 408");
+}
+
+/// Any client that reaches the port can ask, and cause lookups in the cloud.
+#[tokio::test]
+async fn requests_beyond_the_places_are_refused_and_counted_until_a_place_is_free() {
+    let server = start(None);
+    let taken = server.webhook.places.try_acquire_many(PLACES as u32);
+    let refused = server.ask(&review("disk")).await;
+    assert_eq!(refused.code, 503);
+    assert!(refused.body.contains("too many admission requests"));
+    let count = "outrigger_webhook_lookups_refused_total 1\n";
+    assert!(server.metrics().contains(count));
+    drop(taken);
+    server.response("disk").await;
 }
 
 /// The API server may reach another replica then.

@@ -6,30 +6,20 @@ use outrigger_core::{
     volume::{Stage, VolumeDecision, VolumeStep, VolumeView, plan, step},
 };
 use serde_json::value::RawValue;
-use tokio::sync::Semaphore;
 
-use super::{AdmissionVerdict, Reviewer, WebhookMetrics};
+use super::{AdmissionVerdict, Reviewer};
 use outrigger_kubernetes::volumes;
 use outrigger_provider_client::{Error, Provider, VolumeLookup, VolumePurpose};
-
-/// Lookups at once: any client that reaches the port can cause lookups in the cloud.
-const LOOKUPS: usize = 64;
 
 /// Reviews new volumes. A standby asks its own provider: a lookup changes nothing.
 pub struct VolumeReviewer {
     provider: Provider,
-    lookups: Semaphore,
-    metrics: WebhookMetrics,
 }
 
 impl VolumeReviewer {
     /// `provider` without a condition that only the leader meets.
-    pub fn new(provider: Provider, metrics: WebhookMetrics) -> Self {
-        Self {
-            provider,
-            lookups: Semaphore::new(LOOKUPS),
-            metrics,
-        }
+    pub fn new(provider: Provider) -> Self {
+        Self { provider }
     }
 
     async fn decide(&self, volume: VolumeView) -> Result<AdmissionVerdict, String> {
@@ -46,12 +36,7 @@ impl VolumeReviewer {
             VolumeStep::Decide(decision) => decision,
             VolumeStep::Ask => {
                 let purpose = VolumePurpose::Admission;
-                let lookup = self.provider.volumes().look_up(&volume, purpose);
-                let Ok(_place) = self.lookups.try_acquire() else {
-                    self.metrics.overloaded();
-                    return Err("too many volumes are looked up at once".to_owned());
-                };
-                match lookup.await {
+                match self.provider.volumes().look_up(&volume, purpose).await {
                     Ok(VolumeLookup::Found(topology)) => {
                         plan(&volume, &topology, served, Stage::Admission)
                     }
@@ -99,6 +84,3 @@ impl Reviewer for VolumeReviewer {
         .boxed()
     }
 }
-
-#[cfg(test)]
-mod tests;

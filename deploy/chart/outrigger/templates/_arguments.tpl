@@ -54,10 +54,7 @@
 {{- end -}}
 {{- if .Values.webhook.enabled -}}
 {{- $flags = concat $flags (list "--webhooks=persistentvolume-labels" (print "--webhook-secure-port=" .Values.webhook.port)) -}}
-{{- $flags = append $flags (printf "--webhook-service=%s/%s" .Release.Namespace (include "outrigger.webhook" .)) -}}
-{{- if .Values.webhook.tlsSecret -}}
 {{- $flags = concat $flags (list "--webhook-tls-cert-file=/etc/outrigger/webhook/tls.crt" "--webhook-tls-private-key-file=/etc/outrigger/webhook/tls.key") -}}
-{{- end -}}
 {{- if or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret -}}
 {{- $flags = append $flags "--webhook-client-ca-file=/etc/outrigger/webhook-clients/ca.crt" -}}
 {{- end -}}

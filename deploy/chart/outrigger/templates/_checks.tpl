@@ -19,11 +19,11 @@
 {{- fail "webhook.port and httpsPort are the same: give each server a port of its own" -}}
 {{- end -}}
 {{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
-{{- $values := dict "cluster-name" "clusterName" "cluster-uid" "clusterUID" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- $values := dict "cluster-name" "clusterName" "cluster-uid" "clusterUID" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
 {{- if .Values.httpsTlsSecret -}}
 {{- $values = merge $values (dict "tls-cert-file" "httpsTlsSecret" "tls-private-key-file" "httpsTlsSecret") -}}
 {{- end -}}
-{{- if .Values.webhook.tlsSecret -}}
+{{- if .Values.webhook.enabled -}}
 {{- $values = merge $values (dict "webhook-tls-cert-file" "webhook.tlsSecret" "webhook-tls-private-key-file" "webhook.tlsSecret") -}}
 {{- end -}}
 {{- if or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret -}}
@@ -63,6 +63,14 @@
 {{- end -}}
 {{- if and .Values.webhook.enabled (or $kubeconfig.secret (not $runs)) -}}
 {{- fail "webhook.enabled is for a controller in the cluster that it serves: the API server of another one would not reach its Service" -}}
+{{- end -}}
+{{- with .Values.webhook -}}
+{{- if and .tlsSecret (not .caBundle) (not .annotations) -}}
+{{- fail "webhook.tlsSecret needs webhook.caBundle, or webhook.annotations by which cert-manager fills in the CA: the API server would refuse the certificate" -}}
+{{- end -}}
+{{- if and .caBundle (not .tlsSecret) -}}
+{{- fail "webhook.caBundle is for the certificate of webhook.tlsSecret: set that, too" -}}
+{{- end -}}
 {{- end -}}
 {{- $code := .Values.provider -}}
 {{- if and $code.rules (not $code.serviceAccountToken) -}}

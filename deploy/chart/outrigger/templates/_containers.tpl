@@ -69,7 +69,7 @@ volumeMounts:
   {{- if .Values.httpsTlsSecret }}
   - {name: https-certificate, mountPath: /etc/outrigger/https, readOnly: true}
   {{- end }}
-  {{- if and .Values.webhook.enabled .Values.webhook.tlsSecret }}
+  {{- if .Values.webhook.enabled }}
   - {name: webhook-certificate, mountPath: /etc/outrigger/webhook, readOnly: true}
   {{- end }}
   {{- if and .Values.webhook.enabled (or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret) }}

@@ -79,10 +79,8 @@ volumes:
     secret: {secretName: {{ . | quote }}}
   {{- end }}
   {{- if .Values.webhook.enabled }}
-  {{- with .Values.webhook.tlsSecret }}
   - name: webhook-certificate
-    secret: {secretName: {{ . | quote }}}
-  {{- end }}
+    secret: {secretName: {{ .Values.webhook.tlsSecret | default (include "outrigger.webhook" .) | quote }}}
   {{- with .Values.webhook.clientCA.configMap }}
   - name: webhook-clients
     configMap: {name: {{ . | quote }}}
