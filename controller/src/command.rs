@@ -4,32 +4,25 @@ mod explain;
 mod sweep;
 
 use std::{
-    collections::BTreeMap,
     env,
-    ffi::OsString,
-    fmt::Write as _,
     io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
+use clap::Parser;
 use comfy_table::{Attribute, Cell, Table, presets};
 
-use crate::options::{command_line::CommandLine, flag::Flag};
+use self::{explain::ExplainCommand, sweep::SweepCommand};
 
-/// Runs the command that the process was started with, if its first word is one.
+/// Runs the command that the process was started with, if its first word is one. A command line that cannot be read ends the
+/// process with the exit code 2.
 pub fn run_from_env() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
-    let command = match words.next()?.to_str()? {
-        "explain" => explain::run,
-        "sweep" => sweep::run,
+    let ended = match words.next()?.to_str()? {
+        "explain" => ExplainCommand::parse_from(words).run(),
+        "sweep" => SweepCommand::parse_from(words).run(),
         _ => return None,
     };
-    let utf8 = |word: OsString| {
-        word.into_string()
-            .map_err(|word| Refusal(format!("{} is not UTF-8", word.display())))
-    };
-    let words: Result<Vec<String>, Refusal> = words.map(utf8).collect();
-    let ended = words.and_then(|words| command(&words));
     Some(ended.unwrap_or_else(|Refusal(text)| {
         // A closed stream is no reason to behave otherwise.
         let _ = writeln!(io::stderr(), "Error: {text}");
@@ -47,30 +40,6 @@ impl From<String> for Refusal {
     fn from(text: String) -> Self {
         Self(text)
     }
-}
-
-/// Reads the words of a command with these flags; of the environment, these variables set flags.
-fn read(
-    flags: &'static [Flag],
-    usage: &str,
-    words: &[String],
-    variables: &[&str],
-) -> Result<CommandLine, Refusal> {
-    let set = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
-    let variables: BTreeMap<_, _> = variables.iter().filter_map(set).collect();
-    let line = CommandLine::read(flags, words, &variables);
-    line.map_err(|error| Refusal(format!("{error}\n{usage}")))
-}
-
-/// Prints the usage of a command.
-fn help(usage: &str, flags: &[Flag]) -> ExitCode {
-    let mut text = format!("{usage}\n\nFlags:\n");
-    for flag in flags {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "  --{}\n          {}\n", flag.name(), flag.help);
-    }
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
 }
 
 /// A table with this heading.

@@ -1,50 +1,132 @@
-//! The command line and the environment: every flag of upstream's cloud-controller-manager, and
-//! ours, read by Go's rules and checked together.
+//! The command line and the environment: every flag of upstream's cloud-controller-manager, and ours, read by clap.
 //!
 //! ```text
-//!  words, variables ─► command_line ─► table: a typed field for each flag ─► check ─► Config
-//!                                        └─► --help, docs/flags.md, /configz, /flagz
+//!  words, variables ─► clap ─► Flags, a struct for each area ─► its settings ─► Config
+//!                        └─► --help, docs/flags.md, /flagz
 //! ```
 
-pub(crate) mod check;
-pub(crate) mod command_line;
+// A flag is named after its field and explained by its comment.
+#![allow(clippy::doc_markdown, clippy::struct_field_names)]
+
+mod api_server;
+mod cluster;
 pub mod config;
 mod configz;
 pub mod controllers;
+mod election;
 mod features;
-pub mod flag;
-pub(crate) mod flag_type;
-mod help;
-pub mod table;
+mod logging;
+pub mod no_effect;
+mod nodes;
+mod provider;
+mod service;
+mod serving;
+mod tls;
+mod webhook;
 
-use std::{collections::BTreeMap, ffi::OsString, io::Write, process::ExitCode};
+use std::{collections::BTreeMap, env, ffi::OsString, process::ExitCode, time::Duration};
 
-use self::{
-    command_line::CommandLine,
-    flag_type::Version,
-    table::{FLAGS, Flags},
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches, Parser,
+    builder::Str, error::ErrorKind, parser::ValueSource,
 };
-
+use outrigger_core::{go_duration::GoDuration, text::without_login};
 use outrigger_runtime::VERSION;
+use outrigger_server::settings::PageSettings;
 
-pub use config::Config;
+pub use self::config::Config;
+use self::{
+    api_server::ApiServerFlags,
+    cluster::{ClusterFlags, NodeIpamFlags},
+    controllers::Controllers,
+    election::ElectionFlags,
+    features::FeatureGates,
+    logging::LoggingFlags,
+    nodes::{LifecycleFlags, NodeFlags},
+    provider::ProviderFlags,
+    service::ServiceFlags,
+    serving::{AuthenticationFlags, AuthorizationFlags, ServingFlags},
+    webhook::WebhookFlags,
+};
+pub(crate) use self::{cluster::cluster_uid, provider::DEFAULT_ENDPOINT};
 
-/// The process is to end before it began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// With exit code 0, after this on standard output.
-    Content(String),
-    /// With exit code 1, after this on standard error.
-    Refusal(String),
+const ABOUT: &str = "Outrigger's cloud-controller-manager: the cloud loops of Kubernetes, with the cloud behind \
+                     a gRPC provider.";
+
+const ENVIRONMENT: &str = "Each flag can be set by a variable of the environment too: OUTRIGGER_ and the name in \
+                           capitals, with underscores, as in OUTRIGGER_CLUSTER_NAME. The command line goes before \
+                           the environment; an empty variable counts as absent. KUBECONFIG is not read, as by \
+                           upstream.";
+
+/// Beginning of the variables that stand for flags.
+const PREFIX: &str = "OUTRIGGER_";
+
+/// All flags that something depends on.
+#[derive(Parser)]
+#[command(
+    name = "cloud-controller-manager",
+    no_binary_name = true,
+    args_override_self = true
+)]
+struct Flags {
+    #[command(flatten)]
+    provider: ProviderFlags,
+    #[command(flatten)]
+    process: ProcessFlags,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    api_server: ApiServerFlags,
+    #[command(flatten)]
+    election: ElectionFlags,
+    #[command(flatten)]
+    nodes: NodeFlags,
+    #[command(flatten)]
+    lifecycle: LifecycleFlags,
+    #[command(flatten)]
+    service: ServiceFlags,
+    #[command(flatten)]
+    ipam: NodeIpamFlags,
+    #[command(flatten)]
+    webhook: WebhookFlags,
+    #[command(flatten)]
+    serving: ServingFlags,
+    #[command(flatten)]
+    authentication: AuthenticationFlags,
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
+    #[command(flatten)]
+    logging: LoggingFlags,
 }
 
-impl Exit {
-    /// A command line that cannot be read.
-    fn misuse(error: &str) -> Self {
-        Self::Refusal(format!(
-            "Error: {error}\nRun 'cloud-controller-manager --help' for a list of all flags.\n"
-        ))
-    }
+#[derive(Args)]
+#[command(next_help_heading = "Process")]
+struct ProcessFlags {
+    /// Interval between the starts of two controllers.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    controller_start_interval: Duration,
+    /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item that
+    /// names a controller decides. Known are cloud-node-controller, cloud-node-lifecycle-controller,
+    /// node-route-controller, service-lb-controller, and, only if named, node-ipam-controller,
+    /// kubelet-serving-approving-controller and persistentvolume-labels-controller.
+    #[arg(long, value_delimiter = ',', default_value = "*")]
+    controllers: Vec<String>,
+    /// Feature gates as Name=true or Name=false, separated by commas. AllBeta,
+    /// CloudControllerManagerWebhook, ComponentFlagz and ComponentStatusz have an effect; any other is
+    /// accepted.
+    #[arg(long, value_delimiter = ',')]
+    feature_gates: Vec<String>,
+    /// Memory in MiB for the last decisions about each Node and Service, which the command explain shows; 0:
+    /// none are remembered.
+    #[arg(long, default_value = "4")]
+    history_memory: u16,
+    /// Serve dumps of queues and of the provider's state, and -v, under /debug/. Profiles are not
+    /// available.
+    #[arg(long, default_value = "true")]
+    profiling: bool,
+    /// Time after SIGTERM until calls to the provider in flight are cancelled.
+    #[arg(long, default_value = "25s", value_parser = duration)]
+    shutdown_grace_period: Duration,
 }
 
 /// Parses and checks what the process was started with, and prints what there is to print before
@@ -53,78 +135,226 @@ impl Exit {
 /// # Errors
 /// The exit code to end with.
 pub fn parse_from_env() -> Result<Config, ExitCode> {
-    let utf8 = |text: OsString| {
-        text.into_string()
-            .map_err(|text| Exit::misuse(&format!("{} is not UTF-8", text.display())))
-    };
-    let args: Result<Vec<String>, Exit> = std::env::args_os().skip(1).map(utf8).collect();
-    let env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    // A closed stream is no reason to behave otherwise.
-    let mut stderr = std::io::stderr();
-    match args.and_then(|args| parse_from(&args, &env)) {
-        Ok(config) => {
-            for notice in &config.notices {
-                let _ = writeln!(stderr, "{notice}");
-            }
-            Ok(config)
+    let args: Vec<OsString> = env::args_os().skip(1).collect();
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    parse_from(&args, &variables.collect()).map_err(|error| {
+        // A closed stream is no reason to behave otherwise.
+        let _ = error.print();
+        if error.use_stderr() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         }
-        Err(Exit::Content(text)) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Err(ExitCode::SUCCESS)
-        }
-        Err(Exit::Refusal(text)) => {
-            let _ = stderr.write_all(text.as_bytes());
-            Err(ExitCode::FAILURE)
-        }
-    }
-}
-
-/// Parses and checks. `args` are those after the program's name, `env` is the environment. Reads
-/// no file.
-///
-/// # Errors
-/// The text to print and the exit code to end with.
-pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Config, Exit> {
-    let misuse = |error: String| Exit::misuse(&error);
-    let line = CommandLine::read(FLAGS, args, env).map_err(misuse)?;
-    let flags = Flags::read(&line).map_err(misuse)?;
-    if flags.help.value {
-        return Err(Exit::Content(help::text()));
-    }
-    let words = line.positional.iter().filter(|word| !word.is_empty());
-    let words: Vec<&String> = words.collect();
-    if !words.is_empty() {
-        return Err(Exit::misuse(&format!(
-            "\"cloud-controller-manager\" does not take any arguments, got {words:?}; a switch takes its \
-             value as in --leader-elect=false"
-        )));
-    }
-    if let Some(version) = version(flags.version.value) {
-        return Err(Exit::Content(version));
-    }
-    check::check(&flags, &line).map_err(|errors| {
-        let errors = match &errors[..] {
-            [error] => error.clone(),
-            errors => format!("[{}]", errors.join(", ")),
-        };
-        let mut lines = check::notices(&line);
-        lines.push(errors);
-        Exit::Refusal(lines.join("\n") + "\n")
     })
 }
 
-/// The text of `--version`, if it was given.
-fn version(version: Version) -> Option<String> {
-    match version {
-        Version::None => None,
-        Version::Short => Some(format!("Outrigger {VERSION}\n")),
-        Version::Raw => Some(format!(
-            "outrigger.Version{{Version:\"{VERSION}\", Contract:\"cloudprovider.v1\", \
-             Parity:\"cloud-controller-manager v1.37\", Platform:\"{}/{}\"}}\n",
-            std::env::consts::OS,
-            std::env::consts::ARCH
-        )),
+/// Parses and checks. `args` are those after the program's name, `variables` is the environment. Reads
+/// no file.
+///
+/// # Errors
+/// A mistake, or the text of `--help` or `--version`, to be printed.
+pub fn parse_from<T: Into<OsString> + Clone>(
+    args: &[T],
+    variables: &BTreeMap<String, String>,
+) -> Result<Config, Error> {
+    let mut command = command(variables);
+    let matches = command.try_get_matches_from_mut(args.iter().cloned())?;
+    let flags = Flags::from_arg_matches(&matches)?;
+    let is_set = |arg: &Arg| {
+        matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+            || variable(arg, variables).is_some()
+    };
+    let mut warnings = unknown_variables(&command, variables);
+    for arg in command.get_arguments().filter(|arg| is_set(arg)) {
+        warnings.extend(no_effect::warning(arg.get_long().unwrap_or_default()));
     }
+    let values = values(&command, &matches);
+    let config = flags.config(values, warnings);
+    config.map_err(|error| command.error(ErrorKind::ValueValidation, error))
+}
+
+/// All flags. Variables of the environment are their defaults.
+pub fn command(variables: &BTreeMap<String, String>) -> Command {
+    let command = Flags::command().about(ABOUT).long_about(None);
+    let command = command.display_name("Outrigger").version(VERSION);
+    let command = command.after_help(ENVIRONMENT).args(no_effect::args());
+    command.mut_args(|arg| {
+        let arg = spelt_as_in_go(arg);
+        match variable(&arg, variables) {
+            Some(value) => arg.default_value(value.to_owned()),
+            None => arg,
+        }
+    })
+}
+
+/// Underscores may stand for hyphens, and a value may begin with one; a switch stands alone or has its value behind an equals
+/// sign.
+fn spelt_as_in_go(arg: Arg) -> Arg {
+    let name = Str::from(arg.get_id().clone());
+    let arg = if name.contains('_') {
+        arg.alias(name)
+    } else {
+        arg
+    };
+    let has_default = !arg.get_default_values().is_empty();
+    let is_empty = arg.get_default_values().iter().all(|text| text.is_empty());
+    let arg = arg.hide_default_value(is_empty);
+    match arg.get_action() {
+        ArgAction::SetTrue => {
+            let arg = arg
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true);
+            let arg = arg.default_missing_value("true").value_parser(switch);
+            if has_default {
+                arg
+            } else {
+                arg.default_value("false")
+            }
+        }
+        _ => arg.allow_hyphen_values(true),
+    }
+}
+
+/// The variables that stand for a flag; the first that is set counts.
+fn variable_names(arg: &Arg) -> Vec<String> {
+    let id = arg.get_id().as_str();
+    let own = format!("{PREFIX}{}", id.to_uppercase());
+    match id {
+        "provider_endpoint" => vec![own, "CLOUDPROVIDER_ENDPOINT".to_owned()],
+        _ => vec![own],
+    }
+}
+
+/// The environment's value of a flag; an empty variable has none.
+fn variable<'a>(arg: &Arg, variables: &'a BTreeMap<String, String>) -> Option<&'a str> {
+    let names = variable_names(arg).into_iter();
+    let mut values = names.filter_map(|name| variables.get(&name).map(String::as_str));
+    values.find(|value| !value.is_empty())
+}
+
+/// A warning for each variable that looks like one of a flag.
+fn unknown_variables(command: &Command, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let of_flags: Vec<String> = command.get_arguments().flat_map(variable_names).collect();
+    // Kubernetes adds some for every Service, one of which may be called as we are.
+    let of_service = |name: &str| name.contains("_SERVICE_") || name.contains("_PORT");
+    let names = variables.keys().filter(|name| name.starts_with(PREFIX));
+    names
+        .filter(|name| !of_flags.contains(name) && !of_service(name))
+        .map(|name| format!("variable {name} of the environment stands for no flag"))
+        .collect()
+}
+
+/// All flags with their values as they were given, by name.
+fn values(command: &Command, matches: &ArgMatches) -> Vec<(String, String)> {
+    let flags = command
+        .get_arguments()
+        .filter(|arg| arg.get_action().takes_values());
+    let mut values: Vec<_> = flags
+        .map(|arg| {
+            let texts = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+            let texts: Vec<_> = texts
+                .map(|text| without_login(&text.to_string_lossy()))
+                .collect();
+            (
+                arg.get_long().unwrap_or_default().to_owned(),
+                texts.join(","),
+            )
+        })
+        .collect();
+    values.sort();
+    values
+}
+
+impl Flags {
+    /// # Errors
+    /// The first rule between flags that does not hold.
+    fn config(
+        &self,
+        values: Vec<(String, String)>,
+        mut warnings: Vec<String>,
+    ) -> Result<Config, String> {
+        let process = &self.process;
+        let gates = FeatureGates::new(&process.feature_gates)?;
+        warnings.extend(gates.warning());
+        let controllers = Controllers::evaluate(&items(&process.controllers))?;
+        warnings.extend(self.cluster.absent_loops(&controllers));
+        let selector = self.lifecycle.selector();
+        let ipam = self.cluster.allocator(&self.ipam, &controllers)?;
+        Ok(Config {
+            kube: self.api_server.source(),
+            api: self.api_server.settings(),
+            controller_start_interval: process.controller_start_interval,
+            shutdown_grace: process.shutdown_grace_period,
+            provider: self.provider.settings(&mut warnings)?,
+            node: self.nodes.settings(selector.clone()),
+            lifecycle: self.lifecycle.settings(selector.clone()),
+            service: self.service.settings()?,
+            plan: self.service.plan(),
+            configure_cloud_routes: self.cluster.configure_cloud_routes,
+            route: self.cluster.route(&self.ipam, ipam.as_ref(), selector),
+            serving: self.serving.settings(&mut warnings)?,
+            webhook: self
+                .webhook
+                .settings(&self.serving, &gates, &mut warnings)?,
+            authentication: self.authentication.settings(),
+            authorization: self.authorization.settings(),
+            pages: PageSettings {
+                configz: configz::object(self),
+                flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
+                statusz: gates.enabled(features::STATUSZ),
+                profiling: process.profiling,
+            },
+            history_bytes: usize::from(process.history_memory) << 20,
+            cluster: self.cluster.facts(&self.ipam),
+            cluster_uid: self.cluster.cluster_uid.as_deref().map(Box::from),
+            controllers,
+            election: self.election.settings()?,
+            ipam,
+            logging: self.logging.settings(),
+            warnings,
+            flags: values,
+        })
+    }
+}
+
+/// A Go duration that is not negative.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let duration: GoDuration = text.parse()?;
+    duration
+        .as_std()
+        .ok_or_else(|| "it must not be negative".to_owned())
+}
+
+/// A Go duration that is greater than 0.
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
+    let period = duration(text)?;
+    let period = Some(period).filter(|period| !period.is_zero());
+    period.ok_or_else(|| "it must be greater than 0".to_owned())
+}
+
+/// A boolean as Go spells it.
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("it must be true or false".to_owned()),
+    }
+}
+
+/// The items of a list; an empty text has none.
+fn items(list: &[String]) -> Vec<String> {
+    let items = list.iter().map(|item| item.trim());
+    items
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Absent if it is empty.
+fn given<T: From<String>>(text: &str) -> Option<T> {
+    Some(text.to_owned())
+        .filter(|text| !text.is_empty())
+        .map(T::from)
 }

@@ -19,6 +19,13 @@ impl GoDuration {
     }
 }
 
+impl From<Duration> for GoDuration {
+    /// The longest that Go knows, if it is longer.
+    fn from(duration: Duration) -> Self {
+        Self(duration.as_nanos().try_into().unwrap_or(i64::MAX))
+    }
+}
+
 impl FromStr for GoDuration {
     type Err = String;
 

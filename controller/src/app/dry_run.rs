@@ -18,7 +18,7 @@ use tracing::warn;
 use super::{Fatal, wiring::ControllerContext};
 use crate::{
     command::{is_colored, new_table},
-    options::{Config, config::PlanOutput},
+    options::{Config, config::OutputForm},
 };
 use outrigger_kubernetes::{
     api::Api,
@@ -34,7 +34,7 @@ use outrigger_loops::service::{
 /// How long the API server and the provider may take until they are ready.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> Result<(), Fatal> {
+pub(super) async fn run(context: &ControllerContext<'_>, output: OutputForm) -> Result<(), Fatal> {
     let gathered = tokio::time::timeout(PATIENCE, Box::pin(gather(context))).await;
     let (services, nodes) = gathered.map_err(|_elapsed| {
         Fatal::Setup(format!(
@@ -137,10 +137,10 @@ async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inherita
     }
 }
 
-fn print(planned: &[Planned], nodes: usize, output: PlanOutput) {
+fn print(planned: &[Planned], nodes: usize, output: OutputForm) {
     let text = match output {
-        PlanOutput::Json => format!("{:#}", as_json(planned, nodes)),
-        PlanOutput::Table => as_table(planned, nodes, is_colored()),
+        OutputForm::Json => format!("{:#}", as_json(planned, nodes)),
+        OutputForm::Table => as_table(planned, nodes, is_colored()),
     };
     println!("{text}");
 }

@@ -8,6 +8,7 @@ use std::{
     process::ExitCode,
 };
 
+use clap::Parser;
 use http::Uri;
 use jiff::Timestamp;
 use outrigger_core::text;
@@ -21,35 +22,34 @@ use outrigger_runtime::history::Line;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Refusal, help, is_colored, new_table, read};
-use crate::options::{
-    command_line::CommandLine,
-    flag::{Flag, Setting, flags},
-};
-
-const USAGE: &str = "Usage: cloud-controller-manager explain node/NAME | service/NAMESPACE/NAME [flags]\n\
-                     Asks the leader why the object is as it is: the last decisions about it, the rules that made them, \
-                     and the results of calls and writes. In the leader's Pod it needs no flag:\n  \
-                     kubectl -n NAMESPACE exec POD -c controller -- cloud-controller-manager explain node/NAME";
+use super::{Refusal, is_colored, new_table};
+use crate::options::config::OutputForm;
 
 /// The rights that the caller needs.
 const GRANT: &str =
     "kubectl create clusterrole outrigger-explain --verb=get --non-resource-url='/explain/*'";
 
-flags! {
-    "Explain" {
-        /// File with CAs in PEM, one of which signed the server's certificate; required unless the server is on this
-        /// machine, whose certificate is not verified.
-        certificate_authority: String = "";
-        /// Print this help and exit.
-        help: bool = "false" { short: Some('h') };
-        /// Kubeconfig with the credentials; empty: $KUBECONFIG, then the Pod's service account.
-        kubeconfig: String = "";
-        /// Form of the output: table or json.
-        output: String = "table" { short: Some('o') };
-        /// URL of the leader's HTTPS server, such as one that kubectl port-forward shows.
-        server: String = "https://127.0.0.1:10258";
-    }
+/// Asks the leader why the object is as it is: the last decisions about it, the rules that made them, and the results of
+/// calls and writes. In the leader's Pod it needs no flag: kubectl -n NAMESPACE exec POD -c controller --
+/// cloud-controller-manager explain node/NAME
+#[derive(Parser)]
+#[command(name = "cloud-controller-manager explain", no_binary_name = true)]
+pub(super) struct ExplainCommand {
+    /// The object, node/NAME or service/NAMESPACE/NAME
+    object: String,
+    /// File with CAs in PEM, one of which signed the server's certificate; required unless the server is on this
+    /// machine, whose certificate is not verified.
+    #[arg(long, default_value = "")]
+    certificate_authority: String,
+    /// Kubeconfig with the credentials; without it $KUBECONFIG, then the Pod's service account.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: OutputForm,
+    /// URL of the leader's HTTPS server, such as one that kubectl port-forward shows.
+    #[arg(long, default_value = "https://127.0.0.1:10258")]
+    server: String,
 }
 
 /// The answer of the leader.
@@ -71,42 +71,27 @@ struct Repeated<'a> {
     last: Line<'a>,
 }
 
-pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
-    let line = read(FLAGS, USAGE, words, &[])?;
-    let flags = Flags::read(&line)?;
-    if flags.help.value {
-        return Ok(help(USAGE, FLAGS));
+impl ExplainCommand {
+    pub(super) fn run(&self) -> Result<ExitCode, Refusal> {
+        let path = path(&self.object)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let answer = runtime.block_on(ask(self, &path))?;
+        runtime.shutdown_background();
+        let shown = if self.output == OutputForm::Json {
+            serde_json::to_string_pretty(&answer).map_err(|error| error.to_string())? + "\n"
+        } else {
+            let explanation = answer.to_string();
+            let explanation = serde_json::from_str(&explanation).map_err(|error| {
+                format!("the answer is not that of this version: {error}; try -o json")
+            })?;
+            table(&explanation, is_colored())
+        };
+        let _ = io::stdout().write_all(shown.as_bytes());
+        Ok(ExitCode::SUCCESS)
     }
-    let [object] = &line.positional[..] else {
-        return Err(Refusal(format!("explain takes one object\n{USAGE}")));
-    };
-    let path = path(object)?;
-    let is_json = match &*flags.output.value {
-        "json" => true,
-        "table" => false,
-        other => {
-            return Err(Refusal(format!(
-                "--output must be table or json, but got {other:?}"
-            )));
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    let answer = runtime.block_on(ask(&flags, &path))?;
-    runtime.shutdown_background();
-    let shown = if is_json {
-        serde_json::to_string_pretty(&answer).map_err(|error| error.to_string())? + "\n"
-    } else {
-        let explanation = answer.to_string();
-        let explanation = serde_json::from_str(&explanation).map_err(|error| {
-            format!("the answer is not that of this version: {error}; try -o json")
-        })?;
-        table(&explanation, is_colored())
-    };
-    let _ = io::stdout().write_all(shown.as_bytes());
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The path of `object` at the server.
@@ -135,15 +120,15 @@ fn path(object: &str) -> Result<String, Refusal> {
     Ok(format!("/explain/{kind}/{name}"))
 }
 
-async fn ask(flags: &Flags, path: &str) -> Result<Value, Refusal> {
-    let url = &flags.server.value;
+async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, Refusal> {
+    let url = &command.server;
     let server: Uri = url
         .parse()
         .ok()
         .filter(|server: &Uri| server.scheme_str() == Some("https") && server.host().is_some())
         .ok_or_else(|| format!("--server {url:?} is no URL such as https://127.0.0.1:10258"))?;
-    let file = &flags.certificate_authority.value;
-    let authorities = match &**file {
+    let file = &*command.certificate_authority;
+    let authorities = match file {
         "" if is_local(&server) => None,
         "" => {
             return Err(Refusal(format!(
@@ -156,10 +141,8 @@ async fn ask(flags: &Flags, path: &str) -> Result<Value, Refusal> {
         }
     };
     let from_env = || env::var_os("KUBECONFIG").filter(|path| !path.is_empty());
-    let kubeconfig = match &*flags.kubeconfig.value {
-        "" => from_env().map(PathBuf::from),
-        path => Some(path.into()),
-    };
+    let kubeconfig = command.kubeconfig.clone();
+    let kubeconfig = kubeconfig.or_else(|| from_env().map(PathBuf::from));
     let source = Source {
         kubeconfig,
         master: None,

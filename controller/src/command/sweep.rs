@@ -4,9 +4,9 @@ mod report;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
+use clap::Parser;
 use outrigger_core::{
-    cluster_uid::is_of_another_cluster, effects::GrantedPrefixes, go_duration::GoDuration,
-    syntax::subdomain,
+    cluster_uid::is_of_another_cluster, effects::GrantedPrefixes, syntax::subdomain,
 };
 use outrigger_kubernetes::{
     api::Api,
@@ -27,48 +27,60 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::report::Report;
-use super::{Refusal, help, read};
+use super::Refusal;
 use crate::{
     app::Signals,
-    options::{
-        check::{cluster_uid, provider_users},
-        command_line::CommandLine,
-        flag::{Flag, Setting, flags},
-    },
+    options::{DEFAULT_ENDPOINT, cluster_uid, config::OutputForm, period},
 };
 
-const USAGE: &str = "Usage: cloud-controller-manager sweep --cluster-uid UID [--yes] [flags]\n\
-                     Lists the load balancers and routes that the provider has for a cluster, and with --yes deletes \
-                     them. Only you can know that the cluster is gone. Exit code 0: listed, or nothing is left; \
-                     1: something is, or may be; 2: nothing was begun.";
+/// Lists the load balancers and routes that the provider has for a cluster, and with --yes deletes them. Only you can know
+/// that the cluster is gone. Exit code 0: listed, or nothing is left; 1: something is, or may be; 2: nothing was begun.
+#[derive(Parser)]
+#[command(name = "cloud-controller-manager sweep", no_binary_name = true)]
+pub(super) struct SweepCommand {
+    /// --cluster-name that the cluster had.
+    #[arg(long, default_value = "kubernetes")]
+    cluster_name: String,
+    /// UID that the cluster's load balancers and routes are marked with: its --cluster-uid, or that of its namespace
+    /// kube-system.
+    #[arg(long, value_parser = cluster_uid)]
+    cluster_uid: String,
+    /// Kubeconfig of a cluster that lives, such as the hosting one. Its API server must answer with another UID before
+    /// anything is deleted. Without it that of the Pod's service account.
+    #[arg(long, conflicts_with = "without_kubeconfig")]
+    kubeconfig: Option<PathBuf>,
+    /// Lease of that cluster's controller, NAMESPACE/NAME, which remembers its --cluster-uid.
+    #[arg(long, default_value = "kube-system/cloud-controller-manager", value_parser = lease_path)]
+    lease: String,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: OutputForm,
+    /// Address of the Unix socket of the provider, as the controller manager takes it from flags and environment.
+    #[arg(long, env = "CLOUDPROVIDER_ENDPOINT", default_value = DEFAULT_ENDPOINT)]
+    provider_endpoint: Endpoint,
+    /// Numbers of the users that the process behind --provider-endpoint may be one of; without it any.
+    #[arg(long, value_delimiter = ',')]
+    provider_user: Vec<u32>,
+    /// How long the sweep may take.
+    #[arg(long, default_value = "30m0s", value_parser = period)]
+    timeout: Duration,
+    /// Ask no API server whether it is that of the cluster.
+    #[arg(long)]
+    without_kubeconfig: bool,
+    /// Delete what is listed.
+    #[arg(short, long)]
+    yes: bool,
+}
 
-flags! {
-    "Sweep" {
-        /// --cluster-name that the cluster had.
-        cluster_name: String = "kubernetes";
-        /// UID that the cluster's load balancers and routes are marked with: its --cluster-uid, or that of its namespace
-        /// kube-system.
-        cluster_uid: String = "";
-        /// Print this help and exit.
-        help: bool = "false" { short: Some('h') };
-        /// Kubeconfig of a cluster that lives, such as the hosting one. Its API server must answer with another UID before
-        /// anything is deleted. Empty: that of the Pod's service account.
-        kubeconfig: String = "";
-        /// Lease of that cluster's controller, NAMESPACE/NAME, which remembers its --cluster-uid.
-        lease: String = "kube-system/cloud-controller-manager";
-        /// Form of the output: table or json.
-        output: String = "table" { short: Some('o') };
-        /// Address of the Unix socket of the provider, as the controller manager takes it from flags and environment.
-        provider_endpoint: Endpoint = "unix:///run/outrigger/provider.sock";
-        /// Numbers of the users that the process behind --provider-endpoint may be one of; empty: any.
-        provider_user: Vec<String> = "";
-        /// How long the sweep may take.
-        timeout: GoDuration = "30m0s";
-        /// Ask no API server whether it is that of the cluster.
-        without_kubeconfig: bool = "false";
-        /// Delete what is listed.
-        yes: bool = "false" { short: Some('y') };
+/// The path of the Lease NAMESPACE/NAME.
+fn lease_path(text: &str) -> Result<String, &'static str> {
+    let (namespace, name) = text.split_once('/').unwrap_or_default();
+    if subdomain(namespace).is_err() || subdomain(name).is_err() {
+        return Err("it must be NAMESPACE/NAME");
     }
+    Ok(format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+    ))
 }
 
 /// Exit code of a sweep that leaves something.
@@ -77,78 +89,16 @@ const LEFT: u8 = 1;
 /// How long the API server may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The checked flags.
-struct Settings {
-    uid: Box<str>,
-    /// Where the API server is that must be another cluster's; none: it is not asked.
-    living: Option<Source>,
-    /// Path of the Lease there.
-    lease: String,
-    report: Report,
-    deletes: bool,
-    endpoint: Endpoint,
-    users: Vec<u32>,
-    cluster_name: String,
-    timeout: Duration,
-}
-
-pub(super) fn run(words: &[String]) -> Result<ExitCode, Refusal> {
-    let line = read(FLAGS, USAGE, words, &["CLOUDPROVIDER_ENDPOINT"])?;
-    let flags = Flags::read(&line)?;
-    if flags.help.value {
-        return Ok(help(USAGE, FLAGS));
-    }
-    if let Some(word) = line.positional.first() {
-        return Err(Refusal(format!("unexpected argument {word:?}\n{USAGE}")));
-    }
-    let settings = Settings::of(&flags)?;
-    Telemetry::install(&Logging::default()).map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    let ended = runtime.block_on(settings.sweep());
-    runtime.shutdown_background();
-    ended
-}
-
-impl Settings {
-    fn of(flags: &Flags) -> Result<Self, Refusal> {
-        let uid = cluster_uid(&flags.cluster_uid)?;
-        let uid = uid.ok_or_else(|| format!("{} must be given\n{USAGE}", flags.cluster_uid))?;
-        let (lease, given) = (&flags.lease, &flags.timeout);
-        let (namespace, name) = lease.split_once('/').unwrap_or_default();
-        if subdomain(namespace).is_err() || subdomain(name).is_err() {
-            return Err(Refusal(format!(
-                "{lease} must be NAMESPACE/NAME, but got {:?}",
-                lease.value
-            )));
-        }
-        let timeout = given.as_std().filter(|time| !time.is_zero());
-        let timeout = timeout
-            .ok_or_else(|| format!("{given} must be greater than 0, but got {}", given.value))?;
-        let kubeconfig = Some(&*flags.kubeconfig.value).filter(|path| !path.is_empty());
-        let is_asked = !flags.without_kubeconfig.value;
-        if !is_asked && kubeconfig.is_some() {
-            return Err(Refusal(format!(
-                "{} and {} contradict each other",
-                flags.kubeconfig, flags.without_kubeconfig
-            )));
-        }
-        Ok(Self {
-            report: Report::of(&flags.output.value, &uid)?,
-            uid,
-            living: is_asked.then(|| Source {
-                kubeconfig: kubeconfig.map(PathBuf::from),
-                master: None,
-            }),
-            lease: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"),
-            deletes: flags.yes.value,
-            endpoint: flags.provider_endpoint.value.clone(),
-            users: provider_users(&flags.provider_user)?,
-            cluster_name: flags.cluster_name.value.clone(),
-            timeout,
-        })
+impl SweepCommand {
+    pub(super) fn run(self) -> Result<ExitCode, Refusal> {
+        Telemetry::install(&Logging::default()).map_err(|error| error.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let ended = runtime.block_on(self.sweep());
+        runtime.shutdown_background();
+        ended
     }
 
     async fn sweep(self) -> Result<ExitCode, Refusal> {
@@ -160,10 +110,11 @@ impl Settings {
                 () = sleep(self.timeout) => "the time was up".to_owned(),
             }
         });
+        let report = Report::new(self.output, &self.cluster_uid);
         let begun = async {
-            let sweep = Sweep::begin(self.connect(), &self.uid).await?;
+            let sweep = Sweep::begin(self.connect(), &self.cluster_uid).await?;
             let listed = sweep.list().await?;
-            if self.deletes && !listed.is_empty() {
+            if self.yes && !listed.is_empty() {
                 self.confirm().await?;
             }
             Ok::<_, String>((sweep, listed))
@@ -173,12 +124,12 @@ impl Settings {
             why = &mut stop => return Err(Refusal(format!("nothing was begun: {why}"))),
             begun = begun => begun?,
         };
-        if !self.deletes || listed.is_empty() {
-            self.report.listed(&listed);
+        if !self.yes || listed.is_empty() {
+            report.listed(&listed);
             return Ok(ExitCode::SUCCESS);
         }
         let swept = sweep.run(stop).await;
-        self.report.swept(&swept);
+        report.swept(&swept);
         Ok(if swept.is_clean() {
             ExitCode::SUCCESS
         } else {
@@ -190,17 +141,21 @@ impl Settings {
     ///
     /// RBAC: `get` on the Lease and on the namespace `kube-system`.
     async fn confirm(&self) -> Result<(), String> {
-        let Some(living) = &self.living else {
+        if self.without_kubeconfig {
             return Ok(());
+        }
+        let living = Source {
+            kubeconfig: self.kubeconfig.clone(),
+            master: None,
         };
-        let answer = timeout(PATIENCE, self.ask(living)).await;
+        let answer = timeout(PATIENCE, self.ask(&living)).await;
         answer
             .unwrap_or_else(|_elapsed| Err(format!("no answer within {} s", PATIENCE.as_secs())))
             .map_err(|why| {
                 format!(
                     "nothing is deleted: {why}\nA cluster that lives must answer with another UID than {}: give \
                      --kubeconfig of one, such as the hosting one, or --without-kubeconfig",
-                    self.uid
+                    self.cluster_uid
                 )
             })
     }
@@ -221,7 +176,7 @@ impl Settings {
             uid.map(|uid| &**uid)
         });
         is_of_another_cluster(
-            &self.uid,
+            &self.cluster_uid,
             kube_system.as_deref().map_err(ToString::to_string),
             on_lease.map_err(ToString::to_string),
         )
@@ -244,10 +199,11 @@ impl Settings {
                 name: self.cluster_name.clone(),
                 ..Cluster::default()
             },
-            cluster_uid: self.uid.to_string(),
+            cluster_uid: self.cluster_uid.clone(),
             standby: false,
         };
-        let socket = ProviderSocket::new(self.endpoint.clone(), self.users.clone());
+        let socket =
+            ProviderSocket::new(self.provider_endpoint.clone(), self.provider_user.clone());
         let metrics = ProviderMetrics::register(&mut Registry::default());
         let (provider, connection) =
             Provider::new(options, socket, metrics, CancellationToken::new());

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use clap::ValueEnum;
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Durations};
 use outrigger_kubernetes::client::{Budget, Source};
 use outrigger_loops::{
@@ -41,7 +42,7 @@ pub struct Config {
     /// The service-lb loop.
     pub service: ServiceSettings,
     /// `--plan`: only print in this form which changes would follow, and end.
-    pub plan: Option<PlanOutput>,
+    pub plan: Option<OutputForm>,
     /// `--configure-cloud-routes`.
     pub configure_cloud_routes: bool,
     /// The node-route loop; absent if `--cluster-cidr` is empty.
@@ -64,11 +65,9 @@ pub struct Config {
     pub history_bytes: usize,
     /// Levels and formats of the log.
     pub logging: Logging,
-    /// Lines for standard error before anything is logged: use of deprecated flags.
-    pub notices: Vec<String>,
-    /// Values that were accepted but have no effect, or not quite the asked one; to be logged.
+    /// Flags that are deprecated or have no effect, or not quite that of their value; to be logged.
     pub warnings: Vec<String>,
-    /// Every flag with its value as Go prints it, by name: `5m0s`, `[a,b]`, `true`.
+    /// Every flag with its value as it was given, by name; the items of a list are joined by commas.
     pub flags: Vec<(String, String)>,
 }
 
@@ -98,9 +97,9 @@ pub struct ProviderSettings {
     pub users: Vec<u32>,
 }
 
-/// `--plan-output`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanOutput {
+/// Form of a command's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputForm {
     /// For people.
     Table,
     /// For programs.

@@ -1,124 +1,65 @@
 //! `/configz`: the flags in the shape of upstream's configuration object (HTTP-9).
 
+use std::time::Duration;
+
+use outrigger_core::go_duration::GoDuration;
 use serde_json::{Value, json};
 
-use super::{command_line::CommandLine, table::FLAGS};
-
-const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
+use super::{Flags, items};
 
 /// The whole page. Fields of upstream without a flag of ours are left out.
-pub(super) fn object(line: &CommandLine) -> Value {
-    let mut object = json!({
+pub(super) fn object(flags: &Flags) -> Value {
+    let go = |duration: Duration| GoDuration::from(duration).to_string();
+    let (process, api_server, election) = (&flags.process, &flags.api_server, &flags.election);
+    json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
-        "apiVersion": format!("{GROUP}/v1alpha1"),
-    });
-    for flag in FLAGS.iter().filter(|flag| !flag.configz.is_empty()) {
-        let path = flag.configz.split('.');
-        let field = path.fold(&mut object, |object, name| &mut object[name]);
-        *field = line.show(flag);
-    }
-    json!({ GROUP: object })
+        "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
+        "Generic": {
+            "Address": flags.serving.bind_address,
+            "ClientConnection": {
+                "burst": api_server.kube_api_burst,
+                "contentType": "application/json",
+                "kubeconfig": api_server.kubeconfig,
+                "qps": api_server.kube_api_qps,
+            },
+            "ControllerStartInterval": go(process.controller_start_interval),
+            "Controllers": items(&process.controllers),
+            "Debugging": {"enableContentionProfiling": false, "enableProfiling": process.profiling},
+            "LeaderElection": {
+                "leaderElect": election.leader_elect,
+                "leaseDuration": go(election.leader_elect_lease_duration),
+                "renewDeadline": go(election.leader_elect_renew_deadline),
+                "resourceLock": election.leader_elect_resource_lock,
+                "resourceName": election.leader_elect_resource_name,
+                "resourceNamespace": election.leader_elect_resource_namespace,
+                "retryPeriod": go(election.leader_elect_retry_period),
+            },
+            "LeaderMigrationEnabled": false,
+            "MinResyncPeriod": go(api_server.min_resync_period),
+            "Port": flags.serving.secure_port,
+        },
+        "KubeCloudShared": {
+            "AllocateNodeCIDRs": flags.cluster.allocate_node_cidrs,
+            "AllowUntaggedCloud": flags.provider.allow_untagged_cloud,
+            "CIDRAllocatorType": flags.ipam.cidr_allocator_type,
+            "CloudProvider": {"CloudConfigFile": "", "Name": flags.provider.cloud_provider},
+            "ClusterCIDR": flags.cluster.cluster_cidr.texts().join(","),
+            "ClusterName": flags.cluster.cluster_name,
+            "ConfigureCloudRoutes": flags.cluster.configure_cloud_routes,
+            "NodeMonitorPeriod": go(flags.lifecycle.node_monitor_period),
+            "NodeSyncPeriod": "0s",
+            "RouteReconciliationPeriod": go(flags.cluster.route_reconciliation_period),
+            "UseServiceAccountCredentials": api_server.use_service_account_credentials,
+        },
+        "NodeController": {
+            "ConcurrentNodeStatusUpdates": flags.nodes.concurrent_node_status_updates,
+            "ConcurrentNodeSyncs": flags.nodes.concurrent_node_syncs,
+        },
+        "NodeStatusUpdateFrequency": go(flags.nodes.node_status_update_frequency),
+        "ServiceController": {"ConcurrentServiceSyncs": flags.service.concurrent_service_syncs},
+        "Webhook": {"Webhooks": items(&flags.webhook.webhooks)},
+    }})
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use expect_test::expect;
-
-    use super::*;
-    use crate::options;
-
-    fn page(args: &[&str]) -> Value {
-        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-        let config = options::parse_from(&args, &BTreeMap::new());
-        config.unwrap().pages.configz
-    }
-
-    #[test]
-    fn flags_keep_their_types() {
-        let page = page(&[
-            "--secure-port=10258",
-            "--controllers=*,-route",
-            "--leader-elect=T",
-            "--node-monitor-period=5000ms",
-            "--cluster-name=kubernetes",
-        ]);
-        let config = &page["cloudcontrollermanager.config.k8s.io"];
-        assert_eq!(config["kind"], "CloudControllerManagerConfiguration");
-        assert_eq!(config["Generic"]["Port"], 10258);
-        assert_eq!(config["Generic"]["Controllers"], json!(["*", "-route"]));
-        assert_eq!(config["Generic"]["LeaderElection"]["leaderElect"], true);
-        assert_eq!(config["KubeCloudShared"]["NodeMonitorPeriod"], "5s");
-        assert_eq!(config["KubeCloudShared"]["ClusterName"], "kubernetes");
-    }
-
-    #[test]
-    fn without_flags_the_page_has_upstreams_fields() {
-        let page = serde_json::to_string_pretty(&page(&[])).unwrap();
-        expect![[r#"
-            {
-              "cloudcontrollermanager.config.k8s.io": {
-                "Generic": {
-                  "Address": "0.0.0.0",
-                  "ClientConnection": {
-                    "burst": 2000,
-                    "contentType": "application/json",
-                    "kubeconfig": "",
-                    "qps": 1000
-                  },
-                  "ControllerStartInterval": "0s",
-                  "Controllers": [
-                    "*"
-                  ],
-                  "Debugging": {
-                    "enableContentionProfiling": false,
-                    "enableProfiling": true
-                  },
-                  "LeaderElection": {
-                    "leaderElect": true,
-                    "leaseDuration": "15s",
-                    "renewDeadline": "10s",
-                    "resourceLock": "leases",
-                    "resourceName": "cloud-controller-manager",
-                    "resourceNamespace": "kube-system",
-                    "retryPeriod": "2s"
-                  },
-                  "LeaderMigrationEnabled": false,
-                  "MinResyncPeriod": "12h0m0s",
-                  "Port": 10258
-                },
-                "KubeCloudShared": {
-                  "AllocateNodeCIDRs": false,
-                  "AllowUntaggedCloud": false,
-                  "CIDRAllocatorType": "RangeAllocator",
-                  "CloudProvider": {
-                    "CloudConfigFile": "",
-                    "Name": ""
-                  },
-                  "ClusterCIDR": "",
-                  "ClusterName": "kubernetes",
-                  "ConfigureCloudRoutes": true,
-                  "NodeMonitorPeriod": "5s",
-                  "NodeSyncPeriod": "0s",
-                  "RouteReconciliationPeriod": "30m0s",
-                  "UseServiceAccountCredentials": false
-                },
-                "NodeController": {
-                  "ConcurrentNodeStatusUpdates": 0,
-                  "ConcurrentNodeSyncs": 32
-                },
-                "NodeStatusUpdateFrequency": "5m0s",
-                "ServiceController": {
-                  "ConcurrentServiceSyncs": 32
-                },
-                "Webhook": {
-                  "Webhooks": []
-                },
-                "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
-                "kind": "CloudControllerManagerConfiguration"
-              }
-            }"#]]
-        .assert_eq(&page);
-    }
-}
+mod tests;

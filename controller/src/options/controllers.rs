@@ -69,10 +69,11 @@ impl Controller {
         )
     }
 
-    /// The controller with this canonical name or alias.
-    pub(super) fn of_name(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|controller| name == controller.name() || name == controller.alias())
+    /// Its names in flags: the canonical one, the beginning of that before `-controller`, and the alias.
+    fn spellings(self) -> [&'static str; 3] {
+        let name = self.name();
+        let short = name.strip_suffix("-controller").unwrap_or(name);
+        [name, short, self.alias()]
     }
 }
 
@@ -86,25 +87,20 @@ impl Controllers {
     /// Evaluates the items of the flag.
     ///
     /// # Errors
-    /// One sentence for each item that names no controller.
-    pub fn evaluate(items: &[String]) -> Result<Self, Vec<String>> {
-        let items = &items.iter().map(|item| in_full(item)).collect::<Vec<_>>();
-        let on = evaluate(
-            items,
-            &Controller::ALL.map(Controller::names),
-            "controllers",
-        )?;
-        let named: Vec<_> = items
-            .iter()
-            .filter_map(|item| Controller::of_name(item))
-            .collect();
-        let is_meant = |controller: &Controller| {
-            !controller.runs_only_if_named() || named.contains(controller)
+    /// An item that names no controller.
+    pub fn evaluate(items: &[String]) -> Result<Self, String> {
+        let spellings = Controller::ALL.map(Controller::spellings);
+        let on = evaluate(items, &spellings, "controllers")?;
+        let is_named = |controller: &Controller| {
+            let spellings = controller.spellings();
+            items.iter().any(|item| spellings.contains(&&**item))
         };
         let all = Controller::ALL.into_iter().zip(on);
         let enabled = all.filter_map(|(controller, on)| on.then_some(controller));
         Ok(Self {
-            enabled: enabled.filter(is_meant).collect(),
+            enabled: enabled
+                .filter(|controller| !controller.runs_only_if_named() || is_named(controller))
+                .collect(),
         })
     }
 
@@ -114,44 +110,24 @@ impl Controllers {
     }
 }
 
-/// The item with the canonical name, where that is the name in it and `-controller`, as of `node-ipam`.
-fn in_full(item: &str) -> String {
-    let in_full = format!("{item}-controller");
-    let name = in_full.strip_prefix('-').unwrap_or(&in_full);
-    let is_known = Controller::ALL
-        .iter()
-        .any(|controller| controller.name() == name);
-    if is_known { in_full } else { item.to_owned() }
-}
-
 /// Upstream's rules, for controllers and webhooks: `name` is on, `-name` is off, the first item
 /// that names one decides, `*` turns on what no item names, wherever it stands.
 ///
-/// Returns one answer for each of `names`, which are pairs of canonical name and alias.
-pub(super) fn evaluate(
+/// Returns one answer for each of `names`, each with all its spellings.
+pub(super) fn evaluate<const N: usize>(
     items: &[String],
-    names: &[(&str, &str)],
+    names: &[[&str; N]],
     what: &str,
-) -> Result<Vec<bool>, Vec<String>> {
-    let item_name = |item: &str| item.strip_prefix('-').unwrap_or(item).to_owned();
-    let unknown: Vec<String> = items
-        .iter()
-        .filter(|item| *item != "*")
-        .map(|item| item_name(item))
-        .filter(|item| {
-            names
-                .iter()
-                .all(|(name, alias)| item != name && item != alias)
-        })
-        .map(|item| format!("{item:?} is not in the list of known {what}"))
-        .collect();
-    if !unknown.is_empty() {
-        return Err(unknown);
+) -> Result<Vec<bool>, String> {
+    let name = |item: &String| item.strip_prefix('-').unwrap_or(item).to_owned();
+    let mut named = items.iter().filter(|item| *item != "*").map(name);
+    if let Some(item) = named.find(|item| !names.iter().flatten().any(|name| name == item)) {
+        return Err(format!("{item:?} is not in the list of known {what}"));
     }
     let everything = items.iter().any(|item| item == "*");
-    let on = names.iter().map(|(name, alias)| {
+    let on = names.iter().map(|spellings| {
         let mut items = items.iter();
-        let first = items.find(|item| [*name, *alias].contains(&&*item_name(item)));
+        let first = items.find(|item| spellings.contains(&&*name(item)));
         first.map_or(everything, |item| !item.starts_with('-'))
     });
     Ok(on.collect())

@@ -1,8 +1,6 @@
 //! `--feature-gates`: any gate is accepted, since operators set one list for all components of a cluster.
 
-use serde_json::Value;
-
-use super::flag_type::FlagType;
+use super::{items, switch};
 
 /// The switch of the gates below that are beta and on, as upstream.
 const ALL_BETA: &str = "AllBeta";
@@ -20,10 +18,26 @@ pub(super) const STATUSZ: &str = "ComponentStatusz";
 const GATES: [&str; 4] = [ALL_BETA, WEBHOOK, FLAGZ, STATUSZ];
 
 /// The pairs of the flag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FeatureGates(Vec<(String, bool)>);
+#[derive(Debug)]
+pub(super) struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
+    /// # Errors
+    /// An item that is no `Name=true` or `Name=false`.
+    pub(super) fn new(list: &[String]) -> Result<Self, String> {
+        let pair = |item: String| {
+            let (name, value) = item.split_once('=').unwrap_or((&item, ""));
+            let on = switch(value.trim());
+            let on = on.map_err(|error| format!("--feature-gates: {item:?}: {error}"))?;
+            Ok((name.trim().to_owned(), on))
+        };
+        items(list)
+            .into_iter()
+            .map(pair)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
     /// The gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is
     /// alpha upstream, and closed; here `--webhooks` alone is enough to open it.
     pub(super) fn enabled(&self, gate: &str) -> bool {
@@ -38,35 +52,6 @@ impl FeatureGates {
         let idle: Vec<&str> = names.filter(|name| !GATES.contains(name)).collect();
         (!idle.is_empty())
             .then(|| format!("feature gates without effect here: {}", idle.join(", ")))
-    }
-}
-
-impl FlagType for FeatureGates {
-    const NAME: &str = "mapStringBool";
-    const SEPARATOR: Option<char> = Some(',');
-
-    fn read(text: &str) -> Result<Self, String> {
-        let pair = |pair: &str| {
-            let (name, value) = pair
-                .split_once('=')
-                .ok_or_else(|| format!("missing bool value for {pair}; write {pair}=true"))?;
-            let (name, value) = (name.trim(), value.trim());
-            let on = bool::read(value)
-                .map_err(|error| format!("invalid value of {name}={value}: {error}"))?;
-            Ok((name.to_owned(), on))
-        };
-        let pairs = text.split(',').map(str::trim);
-        let pairs = pairs.filter(|text| !text.is_empty()).map(pair);
-        pairs.collect::<Result<_, _>>().map(Self)
-    }
-
-    fn show(&self) -> Value {
-        let pairs: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, on)| format!("{name}={on}"))
-            .collect();
-        pairs.join(",").into()
     }
 }
 

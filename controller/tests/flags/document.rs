@@ -2,38 +2,38 @@
 
 use std::fmt::Write;
 
-use outrigger_controller::options::{
-    flag::{Flag, Parity},
-    table::FLAGS,
-};
+use clap::Arg;
+use outrigger_controller::options::no_effect::NO_EFFECT;
+
+use super::upstream::{BETTER, OURS, default, flags, kind, name};
 
 const INTRODUCTION: &str = "\
 # Flags
 
 Every flag of upstream's cloud-controller-manager (1.37, with node-ipam-controller) is accepted, with
-its type and meaning. The tables say how each one differs from upstream's:
+its meaning. The tables say how each one differs from upstream's:
 
-- **same**: type, default and meaning.
+- **same**: default and meaning.
 - **better**: another default or range, and why. Upstream's value can be set.
-- **no effect**: accepted, with one warning in the log when it is set, and why.
 - **ours**: upstream has none.
+
+The last table has flags of upstream's on which [nothing depends](#flags-without-effect).
 
 ## How they are read
 
-Flags are read as by Go's flag library: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`; underscores
-may stand for hyphens; lists are split at commas, the first mention replaces the default, later ones
-add to it; durations are written `10s`, `1m30s` or `1.5h`; whole numbers may have a prefix of their base and
-underscores (`0x10`, `1_000`), and a leading 0 means octal (`010` is 8).
+By [clap](https://docs.rs/clap), with what manifests know from Go: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`;
+a name with underscores for all its hyphens; lists are split at commas, the first mention replaces the default, later ones
+add to it, and the last mention of any other flag counts; durations are written `10s`, `1m30s` or `1.5h`. Numbers are decimal.
 
 Each flag can be set in the environment too: `OUTRIGGER_` and its name in capitals, with underscores,
 as in `OUTRIGGER_CLUSTER_NAME`. The command line goes before the environment; an empty variable counts as absent.
+A variable with this beginning that stands for no flag is a warning in the log.
 `CLOUDPROVIDER_ENDPOINT` stands for `OUTRIGGER_PROVIDER_ENDPOINT`, for the controller and for providers.
 `KUBECONFIG` is not read, as by upstream: a program that writes to Nodes must not act on whatever cluster a
 shell last worked with. Without `--kubeconfig` and `--master`, the service account of the Pod is used.
 
-An unknown flag, a value of the wrong type and a positional argument end the process with exit code 1 and the
-nearest name that exists. Invalid values are reported all together, in upstream's words where it
-has some. In these cases upstream goes on, and we do not:
+The first mistake ends the process with exit code 1: an unknown flag, with a name that is near; a value of another type or out of range; a
+positional argument; flags that do not fit together. In these cases upstream goes on, and we do not:
 
 | flag | upstream | here |
 |---|---|---|
@@ -42,12 +42,11 @@ has some. In these cases upstream goes on, and we do not:
 | times of the lease that do not fit together | a panic | refused |
 | an invalid CIDR in `--cluster-cidr` or `--service-cluster-ip-range` | ends later, or ignored | refused |
 | `--tls-cert-file` without its key, or the other way round | ends later | refused |
-| `--version=vX.Y.Z` | pretends to be that version | refused |
+| `--webhooks` without a certificate | a certificate for localhost | refused |
+| `--version=…` | pretends to be that version, or prints more | refused |
 
 TLS is never below 1.2, and only with forward secrecy and authenticated encryption. Values of the TLS flags that
-ask for something else are accepted with a warning.
-
-Errors are written to standard error once; upstream repeats them as a log line.
+ask for something else are accepted with a warning. So are deprecated flags.
 
 ## Credentials and proxies
 
@@ -103,63 +102,62 @@ in file names.
 ";
 
 /// The whole text.
-pub(crate) fn flags() -> String {
+pub(crate) fn document() -> String {
     let mut text = INTRODUCTION.to_owned();
-    let mut group = "";
-    for flag in FLAGS {
-        if flag.group != group {
-            group = flag.group;
-            write!(
-                text,
-                "## {group} flags\n\n| flag | type | default | parity | |\n|---|---|---|---|---|\n"
-            )
-            .unwrap();
-        }
-        row(&mut text, flag);
-        if is_last(flag) {
-            text.push('\n');
-        }
+    let flags = flags();
+    let mut headings: Vec<_> = flags.iter().filter_map(Arg::get_help_heading).collect();
+    headings.dedup();
+    for heading in headings {
+        write!(
+            text,
+            "## {heading} flags\n\n| flag | type | default | parity | |\n|---|---|---|---|---|\n"
+        )
+        .unwrap();
+        let of_heading = flags
+            .iter()
+            .filter(|flag| flag.get_help_heading() == Some(heading));
+        of_heading.for_each(|flag| row(&mut text, flag));
+        text.push('\n');
     }
+    text.push_str("## Flags without effect\n\nAccepted, with one warning in the log when one is set.\n\n| flags | why |\n|---|---|\n");
+    for (names, why) in &NO_EFFECT {
+        let names: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
+        writeln!(text, "| {} | {why} |", names.join(", ")).unwrap();
+    }
+    text.push('\n');
     text.push_str(GATES);
     text.push_str(VERBOSITY);
     text
 }
 
-/// The next flag is of another group.
-fn is_last(flag: &Flag) -> bool {
-    let last = FLAGS.iter().rfind(|other| other.group == flag.group);
-    last.is_some_and(|last| last.name() == flag.name())
-}
-
-fn row(text: &mut String, flag: &Flag) {
-    let default = match &*flag.default() {
+fn row(text: &mut String, flag: &Arg) {
+    let name = name(flag);
+    let reason = |table: &[(&str, &'static str)]| {
+        let row = table.iter().find(|(flag, _)| *flag == name);
+        row.map(|(_, why)| *why)
+    };
+    let (parity, why) = match (reason(&BETTER), reason(&OURS)) {
+        (Some(why), _) => ("better", why),
+        (_, Some(why)) => ("ours", why),
+        _ => ("same", ""),
+    };
+    let default = match &*default(flag) {
         "" => String::new(),
         default => format!("`{default}`"),
     };
-    let (parity, why) = match &flag.parity {
-        Parity::Same => ("same", ""),
-        Parity::Better(why) => ("better", *why),
-        Parity::NoEffect(why) => ("no effect", *why),
-        Parity::Ours(why) => ("ours", *why),
-    };
-    let help = flag.help.trim_end_matches('.');
-    // A flag without effect needs no text but the reason.
-    let note = match (&flag.parity, why) {
-        (Parity::NoEffect(_), why) => why.to_owned(),
-        (_, "") => help.to_owned(),
-        (_, why) => format!("{help}. Why: {why}"),
-    };
-    let note = note.replace('|', "\\|").replace('*', "\\*");
-    let deprecated = if flag.deprecated.is_some() {
-        "; deprecated"
+    let help = flag.get_help().unwrap().to_string();
+    let why = if why.is_empty() {
+        String::new()
     } else {
-        ""
+        format!(". Why: {why}")
     };
+    let note = format!("{help}{why}")
+        .replace('|', "\\|")
+        .replace('*', "\\*");
+    let kind = kind(flag);
     writeln!(
         text,
-        "| `--{}` | {} | {default} | {parity}{deprecated} | {note} |",
-        flag.name(),
-        flag.kind
+        "| `--{name}` | {kind} | {default} | {parity} | {note} |"
     )
     .unwrap();
 }

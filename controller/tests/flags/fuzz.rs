@@ -1,20 +1,20 @@
 //! Command lines near to real ones: each ends in a configuration, a text, or a refusal that says why.
 
-use outrigger_controller::options::flag::Flag;
 use proptest::{prelude::*, sample::select};
 
-use super::*;
+use super::{
+    parse_from,
+    upstream::{flags, name},
+};
 
 /// Texts that are values of some flag, and their neighbours.
-const VALUES: [&str; 24] = [
+const VALUES: [&str; 22] = [
     "",
     "true",
     "T",
     "0",
     "-1",
     "0x10",
-    "0b1",
-    "1_000",
     "+5",
     "1e3",
     "NaN",
@@ -26,21 +26,21 @@ const VALUES: [&str; 24] = [
     "::1",
     "*",
     "-a,b",
-    "\"a,b\"",
-    "\"",
+    ",",
     "a=b",
+    "a=1,b=",
     "a.crt,a.key:*.x",
     "99999999999999999999",
 ];
 
 fn word() -> impl Strategy<Value = String> {
-    let named = FLAGS.iter().map(Flag::name);
-    let flag = select(named.collect::<Vec<_>>());
+    let flags = flags();
+    let names: Vec<_> = flags.iter().map(|flag| name(flag).to_owned()).collect();
     let value = prop_oneof![
         select(VALUES.to_vec()).prop_map(str::to_owned),
         "[ -~é]{0,10}"
     ];
-    (flag, value, 0..5).prop_map(|(flag, value, form)| match form {
+    (select(names), value, 0..5).prop_map(|(flag, value, form)| match form {
         0 => format!("--{flag}"),
         1 => value,
         _ => format!("--{flag}={value}"),
@@ -61,11 +61,7 @@ proptest! {
                 prop_assert_eq!(config.flags, again.flags);
                 prop_assert!(config.election.is_none_or(|election| !election.name.is_empty()));
             }
-            Err(Exit::Content(text)) => prop_assert!(!text.is_empty()),
-            Err(Exit::Refusal(text)) => {
-                prop_assert!(text.ends_with('\n'));
-                prop_assert!(text.len() < 1 << 16);
-            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
 }

@@ -147,7 +147,7 @@ async fn a_living_cluster_is_not_swept_whatever_its_address_answers() {
         ),
         // No service account either.
         (
-            "--provider-user=".to_owned(),
+            "--timeout=5m".to_owned(),
             "no configuration has been provided",
         ),
     ];

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use outrigger_controller::{
     app::{self, Signals, Surroundings},
-    options::{self, Exit},
+    options,
 };
 use outrigger_kubernetes::client::{ApiServer, InProcess};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
@@ -36,11 +36,8 @@ pub fn controller(
     api_server: &apiserver::ApiServer,
     socket: &Socket,
 ) -> anyhow::Result<(Host, UnboundedSender<()>)> {
-    let flags: Vec<_> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
-    let config = match options::parse_from(&flags, &BTreeMap::new()) {
-        Ok(config) => config,
-        Err(Exit::Content(text) | Exit::Refusal(text)) => return Err(anyhow!(text)),
-    };
+    let config = options::parse_from(FLAGS, &BTreeMap::new());
+    let config = config.map_err(|error| anyhow!("{error}"))?;
     let (terminate, signals) = unbounded();
     let surroundings = Surroundings {
         api_server: ApiServer::in_process(InProcess::new(api_server.connect(name))),

@@ -14,7 +14,7 @@ use outrigger_provider_client::{
 
 /// The identity of a cluster whose UID has not been read yet.
 fn identity(registry: &mut Registry, on_warning: OnWarning) -> Arc<ClusterIdentity> {
-    let config = options::parse_from(&[], &BTreeMap::new()).unwrap();
+    let config = options::parse_from::<&str>(&[], &BTreeMap::new()).unwrap();
     let facts = Facts::default();
     let (provider, _connection) = Provider::new(
         provider_options(&config, &facts),

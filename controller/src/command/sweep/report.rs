@@ -3,30 +3,23 @@
 use outrigger_loops::sweep::{Fate, Leftover, Swept};
 use serde_json::{Value, json};
 
-use super::Refusal;
-use crate::command::{is_colored, new_table};
+use crate::{
+    command::{is_colored, new_table},
+    options::config::OutputForm,
+};
 
 /// Writes to standard output.
 pub(super) struct Report {
-    is_json: bool,
+    output: OutputForm,
     cluster_uid: String,
 }
 
 impl Report {
-    pub(super) fn of(output: &str, cluster_uid: &str) -> Result<Self, Refusal> {
-        let is_json = match output {
-            "json" => true,
-            "table" => false,
-            other => {
-                return Err(Refusal(format!(
-                    "--output must be table or json, but got {other:?}"
-                )));
-            }
-        };
-        Ok(Self {
-            is_json,
+    pub(super) fn new(output: OutputForm, cluster_uid: &str) -> Self {
+        Self {
+            output,
             cluster_uid: cluster_uid.to_owned(),
-        })
+        }
     }
 
     /// Prints what the provider has.
@@ -68,7 +61,7 @@ impl Report {
     }
 
     fn print(&self, objects: &[(&Leftover, &Fate)], unfinished: Option<&str>, end: &str) {
-        let text = if self.is_json {
+        let text = if self.output == OutputForm::Json {
             let objects: Vec<_> = objects
                 .iter()
                 .map(|(object, fate)| entry(object, fate))

@@ -15,7 +15,7 @@ fn check(flag: &str, expected: &str) {
             .map(Controller::alias)
             .collect::<Vec<_>>()
             .join(" "),
-        Err(errors) => format!("error: {}", errors.join("; ")),
+        Err(error) => format!("error: {error}"),
     };
     assert_eq!(got, expected, "--controllers={flag}");
 }
@@ -116,18 +116,14 @@ fn cli_26_unknown_names_are_errors_without_the_minus() {
         "-*",
         r#"error: "*" is not in the list of known controllers"#,
     );
-    check(
-        "*,x,y",
-        r#"error: "x" is not in the list of known controllers; "y" is not in the list of known controllers"#,
-    );
 }
 
 #[test]
 fn cli_70_webhooks_follow_the_same_rules() {
-    let webhooks = |flag: &str| evaluate(&items(flag), &[], "webhooks");
+    let webhooks = |flag: &str| evaluate::<1>(&items(flag), &[], "webhooks");
     assert_eq!(webhooks("*"), Ok(vec![]));
     assert_eq!(
         webhooks("foo"),
-        Err(vec![r#""foo" is not in the list of known webhooks"#.into()])
+        Err(r#""foo" is not in the list of known webhooks"#.into())
     );
 }

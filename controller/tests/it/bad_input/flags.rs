@@ -13,42 +13,6 @@ async fn refused(backstage: &Backstage, flags: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn flags_that_cannot_be_read_or_make_no_sense() {
-    let backstage = Setup::without_provider().prepare().await;
-    for (flag, sentence) in [
-        ("--foo", "unknown flag: --foo"),
-        (
-            "--kube-api-qps=fast",
-            "invalid argument \"fast\" for \"--kube-api-qps\"",
-        ),
-        (
-            "--leader-elect=perhaps",
-            "invalid argument \"perhaps\" for \"--leader-elect\"",
-        ),
-        (
-            "--controllers=foo",
-            "\"foo\" is not in the list of known controllers",
-        ),
-        (
-            "--provider-endpoint=tcp://1.2.3.4:5",
-            "provider endpoint \"tcp://1.2.3.4:5\" is a network address",
-        ),
-        (
-            "--provider-endpoint=provider.sock",
-            "provider endpoint \"provider.sock\" is not a Unix socket",
-        ),
-        ("word", "does not take any arguments, got [\"word\"]"),
-    ] {
-        let said = refused(&backstage, &[flag]).await;
-        let lines: Vec<_> = said
-            .lines()
-            .filter(|line| line.contains(sentence))
-            .collect();
-        assert_eq!(lines.len(), 1, "{flag}: {said}");
-    }
-}
-
-#[tokio::test]
 async fn kubeconfigs_that_are_not_there_or_not_good() {
     let backstage = Setup::without_provider().prepare().await;
     let good = fs::read_to_string(backstage.proxy.kubeconfig()).unwrap();

@@ -1,0 +1,80 @@
+//! Upstream's flags that nothing depends on here: accepted, so that a command line works as it is, with a warning.
+
+use clap::{Arg, ArgAction};
+
+/// Flags without effect, without the dashes before them, and why nothing depends on them.
+pub const NO_EFFECT: [(&[&str], &str); 11] = [
+    (
+        &["cloud-config"],
+        "the provider is another process, which reads its own configuration; pass the file to the provider",
+    ),
+    (
+        &["contention-profiling"],
+        "it is about goroutines, which do not exist here",
+    ),
+    (
+        &["enable-leader-migration", "leader-migration-config"],
+        "kube-controller-manager, the other side of a migration, has had no loops of a cloud since 1.31",
+    ),
+    (
+        &["external-cloud-volume-plugin"],
+        "it is a flag of kube-controller-manager; upstream's cloud-controller-manager ignores it too",
+    ),
+    (
+        &["kube-api-content-type"],
+        "requests to the API server are JSON",
+    ),
+    (
+        &["log-flush-frequency", "log-text-info-buffer-size"],
+        "every line is written at once",
+    ),
+    (
+        &["node-sync-period"],
+        "upstream's has none either, and is deprecated",
+    ),
+    (&["permit-address-sharing"], "SO_REUSEADDR is always set"),
+    (
+        &[
+            "requestheader-allowed-names",
+            "requestheader-client-ca-file",
+            "requestheader-extra-headers-prefix",
+            "requestheader-group-headers",
+            "requestheader-uid-headers",
+            "requestheader-username-headers",
+        ],
+        "nothing proxies to this server: callers show a client certificate or a token of their own",
+    ),
+    (
+        &["tls-sni-cert-key"],
+        "each client gets the certificate of --tls-cert-file; give that one all names",
+    ),
+    (
+        &["webhook-tls-sni-cert-key"],
+        "each client gets the certificate of --webhook-tls-cert-file; give that one all names",
+    ),
+];
+
+/// Those of them that stand alone, or have their value behind an equals sign.
+const SWITCHES: [&str; 3] = [
+    "contention-profiling",
+    "enable-leader-migration",
+    "permit-address-sharing",
+];
+
+/// Arguments for them, whose values are anything.
+pub(super) fn args() -> impl Iterator<Item = Arg> {
+    NO_EFFECT.iter().flat_map(|(names, _)| *names).map(|name| {
+        let arg = Arg::new(name.replace('-', "_")).long(name).hide(true);
+        arg.action(if SWITCHES.contains(name) {
+            ArgAction::SetTrue
+        } else {
+            ArgAction::Append
+        })
+    })
+}
+
+/// The warning for a flag that is set, if it is one of these.
+pub(super) fn warning(name: &str) -> Option<String> {
+    let (_, why) = NO_EFFECT.iter().find(|(names, _)| names.contains(&name))?;
+    Some(format!("--{name} has no effect: {why}"))
+}

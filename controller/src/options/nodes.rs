@@ -1,0 +1,122 @@
+//! How the loops over Nodes work: which Nodes are this provider's, and when they may be deleted.
+
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
+
+use clap::Args;
+use outrigger_core::{
+    node::{deletion_limit::DeletionLimits, maintenance::MaintenanceSettings},
+    selector::Selector,
+};
+use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
+
+use super::{duration, period};
+
+#[derive(Args)]
+#[command(next_help_heading = "Cloud-node-controller")]
+pub(super) struct NodeFlags {
+    /// Number of initialised Nodes updated concurrently; 0: as --concurrent-node-syncs.
+    #[arg(long, default_value = "0")]
+    pub(super) concurrent_node_status_updates: u16,
+    /// Number of Nodes initialised concurrently.
+    #[arg(long, default_value = "32")]
+    pub(super) concurrent_node_syncs: NonZeroU16,
+    /// Give a Node the condition MaintenancePlanned (KEP-5683, alpha) while the cloud announces maintenance of
+    /// its machine.
+    #[arg(long)]
+    maintenance_condition: bool,
+    /// Time before announced maintenance at which the Node gets the taint
+    /// outrigger.dev/maintenance-planned:PreferNoSchedule; 0: never.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    maintenance_taint_before: Duration,
+    /// Period in which addresses and labels of each initialised Node are refreshed.
+    #[arg(long, default_value = "5m0s", value_parser = period)]
+    pub(super) node_status_update_frequency: Duration,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Cloud-node-lifecycle-controller")]
+pub(super) struct LifecycleFlags {
+    /// Number of Nodes tainted or deleted concurrently.
+    #[arg(long, default_value = "32")]
+    concurrent_node_lifecycle_syncs: NonZeroU16,
+    /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window before
+    /// deletion stops, whatever the size of the cluster.
+    #[arg(long, default_value = "3")]
+    node_deletion_burst: u32,
+    /// Number of consecutive answers that an instance does not exist, at least --node-monitor-period
+    /// apart, before its Node is deleted.
+    #[arg(long, default_value = "2")]
+    node_deletion_confirm: NonZeroU16,
+    /// Delete Nodes whose instance does not exist; false: only report them.
+    #[arg(long, default_value = "true")]
+    node_deletion_enabled: bool,
+    /// Fraction of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted within
+    /// --node-deletion-window before deletion stops.
+    #[arg(long, default_value = "0.1", value_parser = fraction)]
+    node_deletion_fraction: f64,
+    /// Sliding window of the deletion limit, and re-check delay for withheld Nodes.
+    #[arg(long, default_value = "5m0s", value_parser = period)]
+    node_deletion_window: Duration,
+    /// Period in which a Node that is not ready is checked.
+    #[arg(long, default_value = "5s", value_parser = period)]
+    pub(super) node_monitor_period: Duration,
+    /// Label selector of this provider's Nodes among those without a provider ID, such as
+    /// 'key=value,other in (a,b)'. Without it all of them, as long as no Node has the provider ID of another
+    /// provider.
+    #[arg(long)]
+    node_selector: Option<Selector>,
+    /// Time for which the instance of a Node has to be stopped, while the kubelet is silent, until the Node gets the
+    /// taint node.kubernetes.io/out-of-service, by which its Pods and volumes move to other Nodes; 0: never. The
+    /// label outrigger.dev.node-restriction.kubernetes.io/out-of-service-after says otherwise for one Node.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    out_of_service_after: Duration,
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let fraction = text
+        .parse()
+        .ok()
+        .filter(|fraction| (0.0..=1.0).contains(fraction));
+    fraction.ok_or_else(|| "it must be a number between 0 and 1".to_owned())
+}
+
+impl NodeFlags {
+    pub(super) fn settings(&self, selector: Option<Arc<Selector>>) -> NodeSettings {
+        let workers = self.concurrent_node_syncs.get().into();
+        NodeSettings {
+            workers,
+            refreshers: match self.concurrent_node_status_updates {
+                0 => workers,
+                refreshers => refreshers.into(),
+            },
+            refresh_period: self.node_status_update_frequency,
+            selector,
+            maintenance: MaintenanceSettings {
+                condition: self.maintenance_condition,
+                taint_before: self.maintenance_taint_before,
+            },
+        }
+    }
+}
+
+impl LifecycleFlags {
+    pub(super) fn selector(&self) -> Option<Arc<Selector>> {
+        self.node_selector.clone().map(Arc::new)
+    }
+
+    pub(super) fn settings(&self, selector: Option<Arc<Selector>>) -> LifecycleSettings {
+        LifecycleSettings {
+            workers: self.concurrent_node_lifecycle_syncs.get().into(),
+            selector,
+            limits: DeletionLimits {
+                enabled: self.node_deletion_enabled,
+                burst: self.node_deletion_burst,
+                fraction: self.node_deletion_fraction,
+                window: self.node_deletion_window,
+                confirm: self.node_deletion_confirm.get().into(),
+                period: self.node_monitor_period,
+            },
+            out_of_service_after: self.out_of_service_after,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The admission webhook and its HTTPS server.
+
+use std::net::IpAddr;
+
+use clap::Args;
+use outrigger_server::settings::Serving;
+use outrigger_volumes::webhook::WEBHOOK;
+
+use super::{
+    config::WebhookSettings,
+    controllers,
+    features::{self, FeatureGates},
+    given, items,
+    serving::ServingFlags,
+    tls,
+};
+
+#[derive(Args)]
+#[command(next_help_heading = "Webhook")]
+pub(super) struct WebhookFlags {
+    /// Address to listen on at --webhook-secure-port. 0.0.0.0 and :: stand for all interfaces and IP families.
+    #[arg(long, default_value = "0.0.0.0")]
+    webhook_bind_address: IpAddr,
+    /// Directory of cloud-controller-manager.crt and cloud-controller-manager.key, generated if missing.
+    /// Ignored with --webhook-tls-cert-file.
+    #[arg(long, default_value = "")]
+    webhook_cert_dir: String,
+    /// File with CAs; a client of the webhooks needs a certificate that one of them has signed. Empty:
+    /// any client is answered.
+    #[arg(long, default_value = "")]
+    webhook_client_ca_file: String,
+    /// Serve webhooks over HTTP/1.1 only.
+    #[arg(long)]
+    webhook_disable_http2_serving: bool,
+    /// Port of the webhooks; 0: none.
+    #[arg(long, default_value = "10260")]
+    webhook_secure_port: u16,
+    /// File with the certificate for webhooks, followed by its chain; reloaded when it changes.
+    #[arg(long, default_value = "")]
+    webhook_tls_cert_file: String,
+    /// The same as --tls-cipher-suites, for webhooks.
+    #[arg(long, value_delimiter = ',')]
+    webhook_tls_cipher_suites: Vec<String>,
+    /// The same as --tls-curve-preferences, for webhooks.
+    #[arg(long, value_delimiter = ',')]
+    webhook_tls_curve_preferences: Vec<u16>,
+    /// The same as --tls-min-version, for webhooks.
+    #[arg(long, default_value = "", value_parser = tls::VERSIONS)]
+    webhook_tls_min_version: String,
+    /// File with the private key of --webhook-tls-cert-file.
+    #[arg(long, default_value = "")]
+    webhook_tls_private_key_file: String,
+    /// Webhooks to serve, in the form of --controllers. Known is persistentvolume-labels.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) webhooks: Vec<String>,
+}
+
+impl WebhookFlags {
+    /// Absent if none is served; a mistake is one all the same.
+    pub(super) fn settings(
+        &self,
+        https: &ServingFlags,
+        gates: &FeatureGates,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<WebhookSettings>, String> {
+        let port = self.webhook_secure_port;
+        if port != 0 && port == https.secure_port {
+            return Err(
+                "--webhook-secure-port cannot be the same value as --secure-port".to_owned(),
+            );
+        }
+        let files = [
+            &self.webhook_tls_cert_file,
+            &self.webhook_tls_private_key_file,
+        ];
+        let certificate = tls::certificate("webhook-", files, &self.webhook_cert_dir)?;
+        let tls = tls::policy(
+            "webhook-",
+            &self.webhook_tls_min_version,
+            &self.webhook_tls_cipher_suites,
+            &self.webhook_tls_curve_preferences,
+            warnings,
+        )?;
+        let named = items(&self.webhooks);
+        if controllers::evaluate(&named, &[[WEBHOOK]], "webhooks")? != [true] {
+            return Ok(None);
+        }
+        // W-9: upstream opens a port that never answers, or panics.
+        if !gates.enabled(features::WEBHOOK) || port == 0 {
+            warnings.push(format!(
+                "--webhooks has no effect with {}=false or --webhook-secure-port=0",
+                features::WEBHOOK
+            ));
+            return Ok(None);
+        }
+        // W-4: upstream makes one for localhost, which no API server trusts.
+        let certificate = certificate.ok_or(
+            "--webhooks needs --webhook-tls-cert-file and --webhook-tls-private-key-file: a certificate for the host that \
+             the MutatingWebhookConfiguration names, of a CA in its caBundle",
+        )?;
+        Ok(Some(WebhookSettings {
+            serving: Serving {
+                address: self.webhook_bind_address,
+                port,
+                certificate,
+                tls,
+                http2: !self.webhook_disable_http2_serving,
+                http2_max_streams: None,
+                permit_port_sharing: https.permit_port_sharing,
+            },
+            client_ca: given(&self.webhook_client_ca_file),
+        }))
+    }
+}
