@@ -37,15 +37,15 @@ use outrigger_server::settings::PageSettings;
 pub use self::config::Config;
 use self::{
     api_server::ApiServerFlags,
-    cluster::{ClusterFlags, NodeIpamFlags},
+    cluster::ClusterFlags,
     controllers::Controllers,
     election::ElectionFlags,
     features::FeatureGates,
     logging::LoggingFlags,
-    nodes::{LifecycleFlags, NodeFlags},
+    nodes::NodeFlags,
     provider::ProviderFlags,
     service::ServiceFlags,
-    serving::{AuthenticationFlags, AuthorizationFlags, ServingFlags},
+    serving::{AccessFlags, ServingFlags},
     webhook::WebhookFlags,
 };
 pub(crate) use self::{cluster::cluster_uid, provider::DEFAULT_ENDPOINT};
@@ -82,19 +82,13 @@ struct Flags {
     #[command(flatten)]
     nodes: NodeFlags,
     #[command(flatten)]
-    lifecycle: LifecycleFlags,
-    #[command(flatten)]
     service: ServiceFlags,
-    #[command(flatten)]
-    ipam: NodeIpamFlags,
     #[command(flatten)]
     webhook: WebhookFlags,
     #[command(flatten)]
     serving: ServingFlags,
     #[command(flatten)]
-    authentication: AuthenticationFlags,
-    #[command(flatten)]
-    authorization: AuthorizationFlags,
+    access: AccessFlags,
     #[command(flatten)]
     logging: LoggingFlags,
 }
@@ -280,26 +274,25 @@ impl Flags {
         warnings.extend(gates.warning());
         let controllers = Controllers::evaluate(&items(&process.controllers))?;
         warnings.extend(self.cluster.absent_loops(&controllers));
-        let selector = self.lifecycle.selector();
-        let ipam = self.cluster.allocator(&self.ipam, &controllers)?;
+        let ipam = self.cluster.allocator(&controllers)?;
         Ok(Config {
             kube: self.api_server.source(),
             api: self.api_server.settings(),
             controller_start_interval: process.controller_start_interval,
             shutdown_grace: process.shutdown_grace_period,
             provider: self.provider.settings(&mut warnings)?,
-            node: self.nodes.settings(selector.clone()),
-            lifecycle: self.lifecycle.settings(selector.clone()),
+            node: self.nodes.node(),
+            lifecycle: self.nodes.lifecycle(),
             service: self.service.settings()?,
             plan: self.service.plan(),
             configure_cloud_routes: self.cluster.configure_cloud_routes,
-            route: self.cluster.route(&self.ipam, ipam.as_ref(), selector),
+            route: self.cluster.route(ipam.as_ref(), self.nodes.selector()),
             serving: self.serving.settings(&mut warnings)?,
             webhook: self
                 .webhook
                 .settings(&self.serving, &gates, &mut warnings)?,
-            authentication: self.authentication.settings(),
-            authorization: self.authorization.settings(),
+            authentication: self.access.authentication(),
+            authorization: self.access.authorization(),
             pages: PageSettings {
                 configz: configz::object(self),
                 flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
@@ -307,7 +300,7 @@ impl Flags {
                 profiling: process.profiling,
             },
             history_bytes: usize::from(process.history_memory) << 20,
-            cluster: self.cluster.facts(&self.ipam),
+            cluster: self.cluster.facts(),
             cluster_uid: self.cluster.cluster_uid.as_deref().map(Box::from),
             controllers,
             election: self.election.settings()?,

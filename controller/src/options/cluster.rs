@@ -24,6 +24,10 @@ pub(super) struct ClusterFlags {
     /// Allocate Pod CIDRs and set them on Nodes, if --controllers names node-ipam-controller; requires --cluster-cidr.
     #[arg(long)]
     pub(super) allocate_node_cidrs: bool,
+    /// Type of the CIDR allocator: RangeAllocator takes Pod CIDRs from --cluster-cidr, CloudAllocator
+    /// asks the provider for them.
+    #[arg(long, default_value = "RangeAllocator")]
+    pub(super) cidr_allocator_type: String,
     /// CIDR of the Pods; two, separated by a comma, for dual-stack. Used by node-route-controller and,
     /// with --allocate-node-cidrs, by node-ipam-controller, if that runs.
     #[arg(long, default_value = "", value_parser = CidrList::parse)]
@@ -39,19 +43,6 @@ pub(super) struct ClusterFlags {
     /// Configure routes to the Nodes' Pod CIDRs in the cloud; false: do not start node-route-controller.
     #[arg(long, default_value = "true")]
     pub(super) configure_cloud_routes: bool,
-    /// Period in which the cloud's routes are listed, to find changes made by others. Changes in the
-    /// cluster are acted on at once.
-    #[arg(long, default_value = "30m0s", value_parser = period)]
-    pub(super) route_reconciliation_period: Duration,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Node-ipam-controller")]
-pub(super) struct NodeIpamFlags {
-    /// Type of the CIDR allocator: RangeAllocator takes Pod CIDRs from --cluster-cidr, CloudAllocator
-    /// asks the provider for them.
-    #[arg(long, default_value = "RangeAllocator")]
-    pub(super) cidr_allocator_type: String,
     /// Mask size of a Node's CIDR in a single-stack cluster; 0: 24 for IPv4, 64 for IPv6.
     #[arg(long, default_value = "0")]
     node_cidr_mask_size: i32,
@@ -61,6 +52,10 @@ pub(super) struct NodeIpamFlags {
     /// Mask size of a Node's IPv6 CIDR in a dual-stack cluster; 0: 64.
     #[arg(long, default_value = "0")]
     node_cidr_mask_size_ipv6: i32,
+    /// Period in which the cloud's routes are listed, to find changes made by others. Changes in the
+    /// cluster are acted on at once.
+    #[arg(long, default_value = "30m0s", value_parser = period)]
+    pub(super) route_reconciliation_period: Duration,
     /// CIDR of Services, which node-ipam-controller leaves free; two, separated by a comma, for
     /// dual-stack.
     #[arg(long, default_value = "", value_parser = CidrList::parse)]
@@ -93,7 +88,7 @@ pub(crate) fn cluster_uid(text: &str) -> Result<String, String> {
     Err("it must be a UUID in lower case, such as 0b5bf7b5-1c2e-4b4a-9d7c-6c2f0e8d5a10".to_owned())
 }
 
-impl NodeIpamFlags {
+impl ClusterFlags {
     fn mask_sizes(&self) -> MaskSizes {
         MaskSizes {
             any: self.node_cidr_mask_size,
@@ -101,33 +96,27 @@ impl NodeIpamFlags {
             ipv6: self.node_cidr_mask_size_ipv6,
         }
     }
-}
 
-impl ClusterFlags {
     /// For the provider.
-    pub(super) fn facts(&self, ipam: &NodeIpamFlags) -> Cluster {
+    pub(super) fn facts(&self) -> Cluster {
         Cluster {
             name: self.cluster_name.clone(),
             pod_cidrs: self.cluster_cidr.texts(),
-            service_cidrs: ipam.service_cluster_ip_range.texts(),
+            service_cidrs: self.service_cluster_ip_range.texts(),
         }
     }
 
     /// The allocator of node-ipam-controller; absent if that does not run. The rules between flags only hold if it does: another
     /// program may have them from the same list of flags.
-    pub(super) fn allocator(
-        &self,
-        ipam: &NodeIpamFlags,
-        controllers: &Controllers,
-    ) -> Result<Option<Allocator>, String> {
+    pub(super) fn allocator(&self, controllers: &Controllers) -> Result<Option<Allocator>, String> {
         if !self.allocate_node_cidrs || !controllers.enabled(Controller::NodeIpam) {
             return Ok(None);
         }
         let options = IpamOptions {
-            allocator_type: &ipam.cidr_allocator_type,
+            allocator_type: &self.cidr_allocator_type,
             cluster_cidrs: &self.cluster_cidr.0,
-            service_cidrs: &ipam.service_cluster_ip_range.0,
-            mask_sizes: ipam.mask_sizes(),
+            service_cidrs: &self.service_cluster_ip_range.0,
+            mask_sizes: self.mask_sizes(),
         };
         options.check().map(Some)
     }
@@ -135,12 +124,11 @@ impl ClusterFlags {
     /// The settings of node-route-controller; absent without `--cluster-cidr`.
     pub(super) fn route(
         &self,
-        ipam: &NodeIpamFlags,
         allocator: Option<&Allocator>,
         selector: Option<Arc<Selector>>,
     ) -> Option<RouteSettings> {
         let settings = RouteSettings {
-            ranges: route_ranges(&self.cluster_cidr.0, allocator, ipam.mask_sizes()).into(),
+            ranges: route_ranges(&self.cluster_cidr.0, allocator, self.mask_sizes()).into(),
             period: self.route_reconciliation_period,
             selector,
             reports_duplicates: allocator.is_none(),

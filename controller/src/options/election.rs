@@ -19,7 +19,7 @@ pub(super) struct ElectionFlags {
     #[arg(long)]
     leader_elect_identity_file: Option<PathBuf>,
     /// Time without an observed renewal after which another replica tries to acquire the Lease.
-    #[arg(long, default_value = "15s", value_parser = period)]
+    #[arg(long, default_value = "15s", value_parser = seconds)]
     pub(super) leader_elect_lease_duration: Duration,
     /// Time without a successful renewal after which the leader stops; less than
     /// --leader-elect-lease-duration.
@@ -39,6 +39,13 @@ pub(super) struct ElectionFlags {
     pub(super) leader_elect_retry_period: Duration,
 }
 
+/// A Lease counts in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = period(text)?;
+    let duration = Some(duration).filter(|duration| duration.as_secs() > 0);
+    duration.ok_or_else(|| "it must be at least 1s".to_owned())
+}
+
 fn object_name(text: &str) -> Result<String, &'static str> {
     subdomain(text).map(|()| text.to_owned())
 }
@@ -54,12 +61,6 @@ impl ElectionFlags {
             self.leader_elect_renew_deadline,
             self.leader_elect_retry_period,
         );
-        if lease.as_secs() < 1 {
-            return Err(
-                "--leader-elect-lease-duration must be at least 1s, since a Lease counts in seconds"
-                    .to_owned(),
-            );
-        }
         let durations = Durations::new(lease, renew, retry).map_err(|error| {
             let [lease, renew, retry] = [lease, renew, retry].map(GoDuration::from);
             format!(

@@ -12,8 +12,11 @@ use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
 use super::{duration, period};
 
 #[derive(Args)]
-#[command(next_help_heading = "Cloud-node-controller")]
+#[command(next_help_heading = "Node")]
 pub(super) struct NodeFlags {
+    /// Number of Nodes tainted or deleted concurrently.
+    #[arg(long, default_value = "32")]
+    concurrent_node_lifecycle_syncs: NonZeroU16,
     /// Number of initialised Nodes updated concurrently; 0: as --concurrent-node-syncs.
     #[arg(long, default_value = "0")]
     pub(super) concurrent_node_status_updates: u16,
@@ -28,17 +31,6 @@ pub(super) struct NodeFlags {
     /// outrigger.dev/maintenance-planned:PreferNoSchedule; 0: never.
     #[arg(long, default_value = "0s", value_parser = duration)]
     maintenance_taint_before: Duration,
-    /// Period in which addresses and labels of each initialised Node are refreshed.
-    #[arg(long, default_value = "5m0s", value_parser = period)]
-    pub(super) node_status_update_frequency: Duration,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Cloud-node-lifecycle-controller")]
-pub(super) struct LifecycleFlags {
-    /// Number of Nodes tainted or deleted concurrently.
-    #[arg(long, default_value = "32")]
-    concurrent_node_lifecycle_syncs: NonZeroU16,
     /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window before
     /// deletion stops, whatever the size of the cluster.
     #[arg(long, default_value = "3")]
@@ -65,6 +57,9 @@ pub(super) struct LifecycleFlags {
     /// provider.
     #[arg(long)]
     node_selector: Option<Selector>,
+    /// Period in which addresses and labels of each initialised Node are refreshed.
+    #[arg(long, default_value = "5m0s", value_parser = period)]
+    pub(super) node_status_update_frequency: Duration,
     /// Time for which the instance of a Node has to be stopped, while the kubelet is silent, until the Node gets the
     /// taint node.kubernetes.io/out-of-service, by which its Pods and volumes move to other Nodes; 0: never. The
     /// label outrigger.dev.node-restriction.kubernetes.io/out-of-service-after says otherwise for one Node.
@@ -81,7 +76,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 }
 
 impl NodeFlags {
-    pub(super) fn settings(&self, selector: Option<Arc<Selector>>) -> NodeSettings {
+    pub(super) fn node(&self) -> NodeSettings {
         let workers = self.concurrent_node_syncs.get().into();
         NodeSettings {
             workers,
@@ -90,24 +85,22 @@ impl NodeFlags {
                 refreshers => refreshers.into(),
             },
             refresh_period: self.node_status_update_frequency,
-            selector,
+            selector: self.selector(),
             maintenance: MaintenanceSettings {
                 condition: self.maintenance_condition,
                 taint_before: self.maintenance_taint_before,
             },
         }
     }
-}
 
-impl LifecycleFlags {
     pub(super) fn selector(&self) -> Option<Arc<Selector>> {
         self.node_selector.clone().map(Arc::new)
     }
 
-    pub(super) fn settings(&self, selector: Option<Arc<Selector>>) -> LifecycleSettings {
+    pub(super) fn lifecycle(&self) -> LifecycleSettings {
         LifecycleSettings {
             workers: self.concurrent_node_lifecycle_syncs.get().into(),
-            selector,
+            selector: self.selector(),
             limits: DeletionLimits {
                 enabled: self.node_deletion_enabled,
                 burst: self.node_deletion_burst,

@@ -48,8 +48,8 @@ pub(super) struct ServingFlags {
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "Authentication")]
-pub(super) struct AuthenticationFlags {
+#[command(next_help_heading = "Authentication and authorization")]
+pub(super) struct AccessFlags {
     /// Kubeconfig with the right to create tokenreviews.authentication.k8s.io. If empty outside of a Pod,
     /// callers with a token are anonymous, and no client CA is looked up in the cluster.
     #[arg(long, default_value = "")]
@@ -67,11 +67,6 @@ pub(super) struct AuthenticationFlags {
     /// File with CAs of client certificates; a certificate's common name is the user.
     #[arg(long, default_value = "")]
     client_ca_file: String,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Authorization")]
-pub(super) struct AuthorizationFlags {
     /// HTTP paths served without authorization; a trailing * matches any suffix.
     #[arg(long, value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     authorization_always_allow_paths: Vec<String>,
@@ -111,8 +106,8 @@ impl ServingFlags {
     }
 }
 
-impl AuthenticationFlags {
-    pub(super) fn settings(&self) -> Authentication {
+impl AccessFlags {
+    pub(super) fn authentication(&self) -> Authentication {
         Authentication {
             kubeconfig: given(&self.authentication_kubeconfig),
             skip_lookup: self.authentication_skip_lookup,
@@ -121,10 +116,8 @@ impl AuthenticationFlags {
             client_ca_file: given(&self.client_ca_file),
         }
     }
-}
 
-impl AuthorizationFlags {
-    pub(super) fn settings(&self) -> Authorization {
+    pub(super) fn authorization(&self) -> Authorization {
         Authorization {
             kubeconfig: given(&self.authorization_kubeconfig),
             always_allow_paths: items(&self.authorization_always_allow_paths),

@@ -44,30 +44,23 @@ pub(super) fn policy(
     warnings: &mut Vec<String>,
 ) -> Result<TlsPolicy, String> {
     let suites = items(suites);
-    let mut left_out = |flag: &str, names: &[String], is_empty: bool| {
-        let consequence = if is_empty {
-            "; none that exists is left, so that the flag is not followed"
-        } else {
-            ""
-        };
-        let names = names.join(", ");
+    let (chosen, weak) = cipher_suites(&suites)
+        .map_err(|name| format!("--{prefix}tls-cipher-suites: there is no suite {name}"))?;
+    let (offered, others): (Vec<u16>, Vec<u16>) =
+        curves.iter().partition(|curve| CURVES.contains(curve));
+    let mut leave_out = |flag: &str, values: &str| {
         warnings.push(format!(
-            "--{prefix}{flag}: {names} cannot be offered{consequence}"
+            "--{prefix}{flag}: {values} cannot be offered; if nothing is left, the flag is not followed"
         ));
     };
     if ["VersionTLS10", "VersionTLS11"].contains(&min_version) {
-        left_out("tls-min-version", &[min_version.to_owned()], true);
+        leave_out("tls-min-version", min_version);
     }
-    let (chosen, weak) = cipher_suites(&suites)
-        .map_err(|name| format!("--{prefix}tls-cipher-suites: there is no suite {name}"))?;
     if !weak.is_empty() {
-        left_out("tls-cipher-suites", &weak, chosen.is_empty());
+        leave_out("tls-cipher-suites", &weak.join(", "));
     }
-    let (offered, others): (Vec<u16>, Vec<u16>) =
-        curves.iter().partition(|curve| CURVES.contains(curve));
     if !others.is_empty() {
-        let others: Vec<_> = others.iter().map(u16::to_string).collect();
-        left_out("tls-curve-preferences", &others, offered.is_empty());
+        leave_out("tls-curve-preferences", &format!("{others:?}"));
     }
     Ok(TlsPolicy {
         min_version: match min_version {
