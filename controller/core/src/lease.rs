@@ -23,12 +23,10 @@ use serde_json::{Map, Value};
 mod decide;
 mod durations;
 mod observed;
-mod unbroken;
 
 pub use decide::{Decision, Lost, ReplicaState, decide};
 pub use durations::Durations;
 pub use observed::ObservedLease;
-pub use unbroken::Unbroken;
 
 /// A Lease's `spec` (PROC-21). Fields that the election does not know are carried along.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

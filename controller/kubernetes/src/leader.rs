@@ -56,9 +56,6 @@ pub struct LeaderConfig {
     pub sight: Sight,
 }
 
-/// Annotation of the Lease with the [`Unbroken`](outrigger_core::lease::Unbroken) terms of this program.
-pub const TERMS_ANNOTATION: &str = "outrigger.dev/terms";
-
 /// Reason of the events about the Lease (PROC-26).
 const EVENT_REASON: &str = "LeaderElection";
 

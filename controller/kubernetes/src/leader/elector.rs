@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use futures::{StreamExt, stream::BoxStream};
 use outrigger_core::{
     event::{EventContent, ObjectRef},
-    lease::{Decision, Lost, ObservedLease, ReplicaState, Unbroken, decide},
+    lease::{Decision, Lost, ObservedLease, ReplicaState, decide},
 };
 use outrigger_runtime::clock::time_of_day;
 use tokio::{
@@ -16,7 +16,6 @@ use tracing::{debug, error, info, warn};
 
 use super::{
     EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
-    TERMS_ANNOTATION,
     annotations::Annotations,
     handle::{Command, HEALTH_SLACK},
     lease::{LeaseAnswer, LeaseApi, LeaseObject, LeaseRequest},
@@ -219,11 +218,6 @@ impl Elector {
                 *annotations = self.annotations.actual();
             }
             self.annotations.apply(annotations);
-        } else {
-            // A claim says whether another program has led.
-            let before = annotations.get(TERMS_ANNOTATION).map(String::as_str);
-            let terms = Unbroken::claimed(before, lease.spec.transitions, record.transitions);
-            annotations.insert(TERMS_ANNOTATION.to_owned(), terms.to_string());
         }
         lease.spec = record;
         if is_new {

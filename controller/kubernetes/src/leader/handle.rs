@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::lease::Unbroken;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Leadership, TERMS_ANNOTATION, annotations::Annotations};
+use super::{Leadership, annotations::Annotations};
 
 /// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
 pub(super) const HEALTH_SLACK: Duration = Duration::from_secs(20);
@@ -92,14 +91,6 @@ impl Handle {
     /// The Lease's annotation `key`: as last seen, or as it is about to be written.
     pub fn annotation(&self, key: &str) -> Option<String> {
         self.annotations.get(key)
-    }
-
-    /// True if another program led between the last term of this program and this one: then what this program remembers
-    /// may be outdated. Ask only as a leader.
-    pub fn follows_another(&self) -> bool {
-        let terms = self.annotation(TERMS_ANNOTATION);
-        let terms = terms.as_deref().and_then(Unbroken::parse);
-        terms.is_some_and(Unbroken::follows_another)
     }
 
     /// Sets (or removes) an annotation of the Lease with a renewal that is sent immediately, and waits

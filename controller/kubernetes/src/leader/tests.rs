@@ -142,31 +142,6 @@ async fn a_released_lease_is_free_for_client_go() {
     assert_eq!(lease["metadata"]["annotations"]["outrigger.dev/set"], "1");
 }
 
-/// Upstream's controller counts the terms too, and leaves annotations of a Lease as they are.
-#[tokio::test(start_paused = true)]
-async fn a_term_of_another_program_shows_on_the_lease() {
-    let store = Store::default();
-    for (name, expected) in [
-        ("a", (false, "0-0")),
-        ("b", (false, "0-1")),
-        ("c", (true, "3-3")),
-        ("d", (false, "3-4")),
-    ] {
-        if name == "c" {
-            store.edit(|lease| lease["spec"]["leaseTransitions"] = json!(2));
-        }
-        let mut replica = Replica::start(&store, name);
-        replica.leading().await;
-        let lease = store.lease();
-        let terms = lease["metadata"]["annotations"][TERMS_ANNOTATION].as_str();
-        assert_eq!((replica.handle.follows_another(), terms.unwrap()), expected);
-        secs(10).await;
-        assert_eq!(replica.handle.follows_another(), expected.0);
-        replica.handle.release().await;
-        assert_eq!(replica.ended().await, None);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_followed_after_the_lease_duration() {
     let store = Store::default();

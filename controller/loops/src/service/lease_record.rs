@@ -19,7 +19,7 @@ use tokio::{
     time::sleep,
 };
 
-use outrigger_kubernetes::leader::{Handle, Leading, NotAnnotated};
+use outrigger_kubernetes::leader::{Handle, LeaseTerm, NotAnnotated};
 
 /// Annotation of the Lease with the [`TargetsRecord`].
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
@@ -61,7 +61,7 @@ impl LeaseRecord {
         let term = lease.as_ref().and_then(|lease| {
             let leadership = lease.leadership();
             let leading = leadership.borrow();
-            leading.leading().map(Leading::epoch)
+            leading.leading().map(LeaseTerm::epoch)
         });
         let term = term.unwrap_or_default();
         let found = lease
