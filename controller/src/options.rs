@@ -27,7 +27,7 @@ mod webhook;
 use std::{collections::BTreeMap, env, ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{
-    Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches, Parser,
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches, Parser,
     builder::Str, error::ErrorKind, parser::ValueSource,
 };
 use outrigger_core::{go_duration::GoDuration, text::without_login};
@@ -66,36 +66,10 @@ const PREFIX: &str = "OUTRIGGER_";
 #[command(
     name = "cloud-controller-manager",
     no_binary_name = true,
-    args_override_self = true
+    args_override_self = true,
+    next_help_heading = "Process"
 )]
 struct Flags {
-    #[command(flatten)]
-    provider: ProviderFlags,
-    #[command(flatten)]
-    process: ProcessFlags,
-    #[command(flatten)]
-    cluster: ClusterFlags,
-    #[command(flatten)]
-    api_server: ApiServerFlags,
-    #[command(flatten)]
-    election: ElectionFlags,
-    #[command(flatten)]
-    nodes: NodeFlags,
-    #[command(flatten)]
-    service: ServiceFlags,
-    #[command(flatten)]
-    webhook: WebhookFlags,
-    #[command(flatten)]
-    serving: ServingFlags,
-    #[command(flatten)]
-    access: AccessFlags,
-    #[command(flatten)]
-    logging: LoggingFlags,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "Process")]
-struct ProcessFlags {
     /// Interval between the starts of two controllers.
     #[arg(long, default_value = "0s", value_parser = duration)]
     controller_start_interval: Duration,
@@ -121,6 +95,26 @@ struct ProcessFlags {
     /// Time after SIGTERM until calls to the provider in flight are cancelled.
     #[arg(long, default_value = "25s", value_parser = duration)]
     shutdown_grace_period: Duration,
+    #[command(flatten)]
+    provider: ProviderFlags,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    api_server: ApiServerFlags,
+    #[command(flatten)]
+    election: ElectionFlags,
+    #[command(flatten)]
+    nodes: NodeFlags,
+    #[command(flatten)]
+    service: ServiceFlags,
+    #[command(flatten)]
+    webhook: WebhookFlags,
+    #[command(flatten)]
+    serving: ServingFlags,
+    #[command(flatten)]
+    access: AccessFlags,
+    #[command(flatten)]
+    logging: LoggingFlags,
 }
 
 /// Parses and checks what the process was started with, and prints what there is to print before
@@ -269,17 +263,16 @@ impl Flags {
         values: Vec<(String, String)>,
         mut warnings: Vec<String>,
     ) -> Result<Config, String> {
-        let process = &self.process;
-        let gates = FeatureGates::new(&process.feature_gates)?;
+        let gates = FeatureGates::new(&self.feature_gates)?;
         warnings.extend(gates.warning());
-        let controllers = Controllers::evaluate(&items(&process.controllers))?;
+        let controllers = Controllers::evaluate(&items(&self.controllers))?;
         warnings.extend(self.cluster.absent_loops(&controllers));
         let ipam = self.cluster.allocator(&controllers)?;
         Ok(Config {
             kube: self.api_server.source(),
             api: self.api_server.settings(),
-            controller_start_interval: process.controller_start_interval,
-            shutdown_grace: process.shutdown_grace_period,
+            controller_start_interval: self.controller_start_interval,
+            shutdown_grace: self.shutdown_grace_period,
             provider: self.provider.settings(&mut warnings)?,
             node: self.nodes.node(),
             lifecycle: self.nodes.lifecycle(),
@@ -297,9 +290,9 @@ impl Flags {
                 configz: configz::object(self),
                 flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
                 statusz: gates.enabled(features::STATUSZ),
-                profiling: process.profiling,
+                profiling: self.profiling,
             },
-            history_bytes: usize::from(process.history_memory) << 20,
+            history_bytes: usize::from(self.history_memory) << 20,
             cluster: self.cluster.facts(),
             cluster_uid: self.cluster.cluster_uid.as_deref().map(Box::from),
             controllers,

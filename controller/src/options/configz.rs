@@ -10,7 +10,7 @@ use super::{Flags, items};
 /// The whole page. Fields of upstream without a flag of ours are left out.
 pub(super) fn object(flags: &Flags) -> Value {
     let go = |duration: Duration| GoDuration::from(duration).to_string();
-    let (process, api_server, election) = (&flags.process, &flags.api_server, &flags.election);
+    let (api_server, election) = (&flags.api_server, &flags.election);
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
@@ -22,9 +22,9 @@ pub(super) fn object(flags: &Flags) -> Value {
                 "kubeconfig": api_server.kubeconfig,
                 "qps": api_server.kube_api_qps,
             },
-            "ControllerStartInterval": go(process.controller_start_interval),
-            "Controllers": items(&process.controllers),
-            "Debugging": {"enableContentionProfiling": false, "enableProfiling": process.profiling},
+            "ControllerStartInterval": go(flags.controller_start_interval),
+            "Controllers": items(&flags.controllers),
+            "Debugging": {"enableContentionProfiling": false, "enableProfiling": flags.profiling},
             "LeaderElection": {
                 "leaderElect": election.leader_elect,
                 "leaseDuration": go(election.leader_elect_lease_duration),
