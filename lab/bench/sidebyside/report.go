@@ -1,10 +1,11 @@
-// This file has the figures of all rounds.
+// This file has the figures of all rounds, and the rows of their table.
 
 package sidebyside
 
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"outrigger.dev/bench/report"
 )
@@ -67,4 +68,73 @@ func (r *Report) rounds() string {
 		}
 	}
 	return text
+}
+
+// measure is a row of the table.
+type measure struct {
+	name, title string
+	// inSummary: the README has it too.
+	inSummary bool
+}
+
+// allMeasures are the rows in their order.
+var allMeasures = []measure{
+	{"cold.seconds", "{nodes} nodes from a cold start, s", true},
+	{"cold.ratio", "cold start as a multiple of the floor, the same writes with no logic", true},
+	{"cold.writes", "cold start: API writes", false},
+	{"cold.events", "cold start: events", false},
+	{"cold.calls", "cold start: calls to the cloud", true},
+	{"cold.apiserver", "cold start: CPU of the API server, s", true},
+	{"services.seconds", "{services} Services together until the last has its address, s", true},
+	{"services.writes", "Services: API writes", false},
+	{"services.events", "Services: events", false},
+	{"services.calls", "Services: calls to the cloud", false},
+	{"services.apiserver", "Services: CPU of the API server, s", false},
+	{"memory.sum", "peak memory until then, all processes, MiB", true},
+	{"memory.controller", "peak memory: controller", false},
+	{"memory.provider", "peak memory: provider", false},
+	{"cpu.sum", "CPU until then, all processes, s", true},
+	{"cpu.controller", "CPU: controller", false},
+	{"cpu.provider", "CPU: provider", false},
+	{"leave.seconds", "a Node is deleted, until the last load balancer is without it, s", true},
+	{"leave.changes", "a Node is deleted: calls that change the cloud", true},
+	{"exclusion.seconds", "{excluded} Nodes get the label that excludes them, until the last load balancer is without them, s", false},
+	{"exclusion.changes", "{excluded} Nodes are excluded: calls that change the cloud", false},
+	{"restart.writes", "restart over all of it: API writes", true},
+	{"restart.events", "restart: events", true},
+	{"restart.changes", "restart: calls that change the cloud", true},
+	{"restart.calls", "restart: calls to the cloud, lookups included", false},
+	{"failover.sigterm", "fail-over after SIGTERM, s", true},
+	{"failover.kill", "fail-over after `kill -9`, s", true},
+	{"deletion.seconds", "all Services deleted, s", false},
+}
+
+// detail of a table.
+type detail int
+
+const (
+	// full has all measures, and least and most where they differ from the median.
+	full detail = iota
+	// summary has some measures, the medians alone.
+	summary
+)
+
+func (r *Report) table(shown detail) [][]string {
+	header := []string{""}
+	for _, contestant := range r.Contestants {
+		header = append(header, contestant.Title)
+	}
+	rows := [][]string{header}
+	sizes := strings.NewReplacer("{nodes}", strconv.Itoa(r.Nodes), "{services}", strconv.Itoa(r.Services), "{excluded}", strconv.Itoa(excluded(r.Nodes)))
+	for _, measure := range allMeasures {
+		if shown == summary && !measure.inSummary {
+			continue
+		}
+		row := []string{sizes.Replace(measure.title)}
+		for _, contestant := range r.Contestants {
+			row = append(row, report.Cell(contestant.Measured[measure.name], shown == full))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
