@@ -112,9 +112,9 @@ func (c *checker) query(at, query, shown string) {
 		c.problem(at, "%v in %s", err, query)
 		return
 	}
-	returned := c.returned(at, expr)
+	all := c.named(at, expr)
 	for _, match := range label.FindAllStringSubmatch(shown, -1) {
-		c.has(at, "a series of the query", returned, match[1])
+		c.has(at, "a series of the query", all, match[1])
 	}
 }
 
