@@ -57,6 +57,19 @@ impl LoadBalancers<'_> {
         }
     }
 
+    /// Syncs the node set of `targets`, where the provider serves node sets, so that a call that names them does not wait for
+    /// it. A failure is the call's, which syncs it again.
+    pub async fn sync(self, targets: &Arc<Targets>) {
+        let Provider {
+            shared,
+            preconditions,
+            ..
+        } = self.0;
+        if let Ok(session) = shared.session() {
+            drop(shared.sync(preconditions, &session, targets).await);
+        }
+    }
+
     /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
     ///
     /// # Errors

@@ -163,7 +163,7 @@ impl Shared {
 
     /// Syncs the set of `targets` where node sets are served, unless it is held. Returns the number of the sync; none
     /// if the call is to bring the nodes along. All who wait while a sync fails have its error.
-    async fn sync(
+    pub(super) async fn sync(
         &self,
         preconditions: &Preconditions,
         session: &Arc<Session>,

@@ -326,10 +326,15 @@ impl Reconciler {
                     .states
                     .with(key, |state| state.calling = Some(revision));
             };
-            let begun = tokio::select! {
+            // Side by side: the Lease is cleared, and the provider gets the nodes.
+            let load_balancers = self.term.provider.load_balancers();
+            let (begun, ()) = tokio::select! {
                 biased;
                 () = self.term.fence.stopped() => return None,
-                begun = self.term.record.begin(pool.revision(), register) => begun,
+                begun = async {
+                    let begun = self.term.record.begin(pool.revision(), register);
+                    tokio::join!(begun, load_balancers.sync(&targets))
+                } => begun,
             };
             match begun {
                 Ok(()) => return self.term.fence.may_call().then_some((targets, in_flight)),
