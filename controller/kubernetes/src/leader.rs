@@ -36,7 +36,7 @@ mod term;
 
 pub use elector::Elector;
 pub use handle::{Handle, NotAnnotated};
-pub use identity::{IdentityFileError, ProcessIdentity, host};
+pub use identity::{ProcessIdentity, host};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
 pub use term::{Leadership, LeaseTerm};

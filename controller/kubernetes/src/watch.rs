@@ -3,7 +3,7 @@
 //! and one back-off per resource, so that a sick watch delays no other.
 //!
 //! kube-runtime's `watcher` does most of this, but keeps the whole metadata of each object for a stream of views, shows
-//! neither bookmarks nor a clean end (so that a silent watch cannot be told from a quiet one), and sets a list no time limit.
+//! neither bookmarks nor a clean end (a silent watch looks like a quiet one), and sets a list no time limit.
 //!
 //! RBAC: `list` and `watch` on the resource.
 

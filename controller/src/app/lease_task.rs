@@ -178,7 +178,7 @@ impl LeaseTasks {
         self.lock.clone()
     }
 
-    /// Waits for the lease task to end, by itself or after its stop; an end is told once.
+    /// Waits for the lease task to end, by itself or after its stop. Returns Ok where it has ended before.
     pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
         let ended = self.running.join_next().await.unwrap_or(Ok(Ok(())));
         ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor".into())))
@@ -221,8 +221,8 @@ impl LeaseTask {
                 self.identity.resync(lock);
             }
             let work = leading.token().child_token();
-            let asked = leading.clone();
-            let fence = Fence::new(move || asked.is_valid_now(), leading.token());
+            let lease_term = leading.clone();
+            let fence = Fence::new(move || lease_term.is_valid_now(), leading.token());
             let mut loops = Supervisor::default();
             let term = Term {
                 fence: fence.clone(),

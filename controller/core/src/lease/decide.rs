@@ -132,7 +132,7 @@ fn contend(
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
-        // What was read before may be a renewal ago. A free lease is claimed without a read; if it is no longer
+        // The last answer may be a renewal ago. A free lease is claimed without a read; if it is no longer
         // free, the API server refuses the write.
         if !last.is_free() && last.sent_at < free_at {
             return Decision::Read;

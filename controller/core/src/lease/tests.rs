@@ -28,16 +28,16 @@ fn wall(second: i64) -> Timestamp {
 }
 
 /// The time in a record.
-fn micros(time: Timestamp) -> Option<Box<str>> {
-    Some(format!("{time:.6}").into())
+fn micros(time: Timestamp) -> Box<str> {
+    format!("{time:.6}").into()
 }
 
 fn held(holder: &str, renewed: i64) -> LeaseRecord {
     LeaseRecord {
         holder: holder.to_owned(),
         duration_seconds: Some(15),
-        acquired: micros(wall(-100)),
-        renewed: micros(wall(renewed)),
+        acquired: Some(micros(wall(-100))),
+        renewed: Some(micros(wall(renewed))),
         transitions: 7,
         rest: Map::from_iter([("strategy".to_owned(), Value::from("s"))]),
     }
@@ -107,8 +107,8 @@ fn claim(transitions: i32) -> LeaseRecord {
     LeaseRecord {
         holder: ME.to_owned(),
         duration_seconds: Some(15),
-        acquired: micros(wall(50)),
-        renewed: micros(wall(50)),
+        acquired: Some(micros(wall(50))),
+        renewed: Some(micros(wall(50))),
         transitions,
         rest: held("", 0).rest,
     }
@@ -278,7 +278,7 @@ fn an_own_record_is_used_at_once() {
     let mut replica = Replica::new();
     replica.reads(Some(held(ME, 0)));
     let again = LeaseRecord {
-        acquired: micros(wall(-100)),
+        acquired: Some(micros(wall(-100))),
         ..claim(7)
     };
     assert_eq!(replica.decides(), Decision::Update(again));

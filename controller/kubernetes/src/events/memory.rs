@@ -42,7 +42,7 @@ pub(super) struct EventMemory {
     last_stamp: i128,
 }
 
-/// As client-go's spam filter: full at first.
+/// The same as client-go's spam filter; full at first.
 #[derive(Debug, Default)]
 struct TokenBucket {
     missing: f64,
@@ -50,7 +50,7 @@ struct TokenBucket {
 }
 
 impl EventMemory {
-    /// What to write for this event; nothing if its source exceeds its rate (E-4). It still
+    /// The record to write for this event; none if its source exceeds its rate (E-4). It still
     /// counts: the next one that is written has the whole count.
     pub(super) fn observe(&mut self, event: &Event) -> Option<Record> {
         let object = &event.object;

@@ -7,7 +7,7 @@ use outrigger_core::{
     event::{EventContent, ObjectRef},
     lease::{Decision, Lost, ObservedLease, ReplicaState, decide},
 };
-use outrigger_runtime::clock::time_of_day;
+use outrigger_runtime::{clock::time_of_day, log_repeated, telemetry::Repeats};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -17,7 +17,7 @@ use tracing::{debug, error, info, warn};
 use super::{
     EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
     annotations::Annotations,
-    handle::{Command, HEALTH_SLACK},
+    handle::Command,
     lease::{LeaseAnswer, LeaseApi, LeaseObject, LeaseRequest},
     term::{suspended_at_least, suspended_at_most},
 };
@@ -25,7 +25,7 @@ use crate::{api::Api, error::ApiError, watch::EtcdRevision};
 
 /// Contends for one lease and holds it.
 pub struct Elector {
-    config: LeaderConfig,
+    config: Arc<LeaderConfig>,
     api: LeaseApi,
     metrics: LeaderMetrics,
     on_event: OnEvent,
@@ -33,7 +33,7 @@ pub struct Elector {
     leadership: watch::Sender<Leadership>,
     commands: mpsc::UnboundedReceiver<Command>,
     may_contend: watch::Receiver<bool>,
-    /// What a watch shows of the Lease.
+    /// Versions of the Lease, by a watch.
     versions: BoxStream<'static, String>,
 
     observed: ObservedLease,
@@ -47,7 +47,7 @@ pub struct Elector {
     not_before: Instant,
     /// When a standby looks at the Lease, whatever the watch shows.
     poll_at: Instant,
-    failures: u32,
+    failures: Repeats,
     /// The newest of the Lease, by answers.
     revision: EtcdRevision,
 }
@@ -67,12 +67,9 @@ impl Elector {
         metrics.leading(&config.name, false);
         let (leadership, receiver) = watch::channel(Leadership::Standby { holder: None });
         let (sender, commands) = mpsc::unbounded_channel();
-        let durations = &config.durations;
+        let config = Arc::new(config);
         let handle = Handle {
-            namespace: config.namespace.as_str().into(),
-            lease: config.name.as_str().into(),
-            slack: durations.lease_duration() - durations.renew_deadline() + HEALTH_SLACK,
-            lease_duration: durations.lease_duration(),
+            config: Arc::clone(&config),
             leadership: receiver,
             commands: sender,
             annotations: Arc::default(),
@@ -96,7 +93,7 @@ impl Elector {
             contends_from: now,
             not_before: now,
             poll_at: now,
-            failures: 0,
+            failures: Repeats::default(),
         };
         (elector, handle)
     }
@@ -169,7 +166,7 @@ impl Elector {
         self.leadership.borrow().leading().cloned()
     }
 
-    /// Sends the request of `decision` and takes its answer in. From the end of the term on no answer is waited for.
+    /// Sends the request of `decision` and applies its answer. From the end of the term on no answer is waited for.
     async fn carry_out(&mut self, decision: Decision) {
         let reads = decision == Decision::Read;
         let request = self.request(decision);
@@ -227,7 +224,7 @@ impl Elector {
         }
     }
 
-    /// Takes in the lease as it is after a request that was sent at `sent`.
+    /// Stores the lease in the answer to a request that was sent at `sent`.
     fn learn(&mut self, sent: Instant, answer: LeaseAnswer, wrote: bool) -> Result<(), ApiError> {
         let now = Instant::now();
         self.poll_at = now + self.config.durations.retry(fastrand::f64());
@@ -246,11 +243,6 @@ impl Elector {
             None => self.annotations.observed(&BTreeMap::new(), false),
         }
         self.object = lease;
-        if self.failures > 0 {
-            let (lease, failures) = (&self.config.name, self.failures);
-            info!(lease, failures, "lease reached again");
-            self.failures = 0;
-        }
         Ok(())
     }
 
@@ -335,12 +327,10 @@ impl Elector {
         } else {
             now + durations.retry(fastrand::f64())
         };
-        if self.failures == 0 {
-            warn!(lease, %error, leads, "lease cannot be reached; trying again");
-        } else {
-            debug!(lease, %error, leads, failures = self.failures, "lease still cannot be reached");
-        }
-        self.failures = self.failures.saturating_add(1);
+        log_repeated!(
+            warn, self.failures, &error.cause(), lease, %error, leads,
+            "lease cannot be reached; trying again"
+        );
     }
 
     /// Tells who leads, if we do not.
@@ -440,10 +430,9 @@ impl Elector {
     fn send_event(&self, event: EventContent) {
         let object = self.object.as_ref();
         let uid = object.map_or("", |object| &object.metadata.uid);
-        let LeaderConfig {
-            namespace, name, ..
-        } = &self.config;
-        (self.on_event)(ObjectRef::lease(namespace, name, uid), event);
+        let config = &self.config;
+        let lease = ObjectRef::lease(&config.namespace, &config.name, uid);
+        (self.on_event)(lease, event);
     }
 }
 

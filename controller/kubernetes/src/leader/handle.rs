@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Leadership, annotations::Annotations};
+use super::{LeaderConfig, Leadership, LeaseTerm, annotations::Annotations};
 
 /// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
-pub(super) const HEALTH_SLACK: Duration = Duration::from_secs(20);
+const HEALTH_SLACK: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -20,11 +20,7 @@ pub(super) enum Command {
 /// Sends commands to an elector; clones share it.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    pub(super) namespace: Arc<str>,
-    pub(super) lease: Arc<str>,
-    /// How long after the end of its term a leader is still healthy.
-    pub(super) slack: Duration,
-    pub(super) lease_duration: Duration,
+    pub(super) config: Arc<LeaderConfig>,
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) annotations: Arc<Annotations>,
@@ -33,17 +29,17 @@ pub struct Handle {
 impl Handle {
     /// The lease's namespace.
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        &self.config.namespace
     }
 
     /// The lease's name.
     pub fn lease(&self) -> &str {
-        &self.lease
+        &self.config.name
     }
 
     /// How long the lease lasts after a renewal.
-    pub const fn lease_duration(&self) -> Duration {
-        self.lease_duration
+    pub fn lease_duration(&self) -> Duration {
+        self.config.durations.lease_duration()
     }
 
     /// How this process stands, and changes of it.
@@ -78,9 +74,11 @@ impl Handle {
     /// last renewal is older than the lease duration and 20 s. Standbys are healthy.
     pub fn check(&self) -> Result<(), String> {
         let leadership = self.leadership.borrow();
-        let overdue = leadership.leading().and_then(|term| term.overdue_now());
-        if overdue.is_some_and(|overdue| overdue > self.slack) {
-            let lease = &self.lease;
+        let overdue = leadership.leading().and_then(LeaseTerm::overdue_now);
+        let deadline = self.config.durations.renew_deadline();
+        if overdue.is_some_and(|overdue| deadline + overdue > self.lease_duration() + HEALTH_SLACK)
+        {
+            let lease = self.lease();
             return Err(format!(
                 "failed election to renew leadership on lease {lease}"
             ));

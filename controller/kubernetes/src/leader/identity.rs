@@ -11,6 +11,8 @@ use rustix::fs::OFlags;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+const LOCKED: &str = "another process holds its lock: give each replica a volume of its own";
+
 /// Bytes of a file that are read: more than an identity has.
 const MAX_BYTES: u64 = 4 * 1024;
 
@@ -23,20 +25,6 @@ pub struct ProcessIdentity {
     pub killed: Option<Instant>,
     /// Locked as long as it is open.
     file: Option<File>,
-}
-
-/// Why an identity file is of no use.
-#[derive(Debug, thiserror::Error)]
-pub enum IdentityFileError {
-    /// It cannot be opened, read or written.
-    #[error("{0}; give the container a volume that it may write")]
-    Io(#[from] io::Error),
-    /// It is a device, a pipe, or the like.
-    #[error("it is no regular file")]
-    Irregular,
-    /// Another process has the file, and lives.
-    #[error("another process holds its lock: give each replica a volume of its own")]
-    Locked,
 }
 
 impl ProcessIdentity {
@@ -53,8 +41,8 @@ impl ProcessIdentity {
     /// machines may have two locks on one file.
     ///
     /// # Errors
-    /// If the file cannot be used, or a process that lives has it.
-    pub fn in_file(path: &Path) -> Result<Self, IdentityFileError> {
+    /// If it cannot be opened, read or written, is no regular file, or a process that lives has it.
+    pub fn in_file(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         // A pipe would wait for its other end, and a link leads to a file of others.
         let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -67,11 +55,11 @@ impl ProcessIdentity {
             .open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(IdentityFileError::Irregular);
+            return Err(io::Error::other("it is no regular file"));
         }
         file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => IdentityFileError::Locked,
-            TryLockError::Error(error) => error.into(),
+            TryLockError::WouldBlock => io::Error::other(LOCKED),
+            TryLockError::Error(error) => error,
         })?;
         let inode = format!("inode {}:{}", metadata.dev(), metadata.ino());
         let mut identity = Self::read_or_write(&mut file, &inode)?;
@@ -158,7 +146,7 @@ mod tests {
         let written = text(&path);
         assert_eq!(written.lines().nth(1), Some(&*first.own));
         let refused = ProcessIdentity::in_file(&path).unwrap_err();
-        assert!(matches!(refused, IdentityFileError::Locked), "{refused}");
+        assert_eq!(refused.to_string(), LOCKED);
         assert_eq!(text(&path), written);
 
         let own = first.own.clone();
@@ -225,7 +213,7 @@ mod tests {
         .unwrap();
         for irregular in [&*pipe, Path::new("/dev/null")] {
             let refused = ProcessIdentity::in_file(irregular).unwrap_err();
-            assert!(matches!(refused, IdentityFileError::Irregular), "{refused}");
+            assert_eq!(refused.to_string(), "it is no regular file");
         }
     }
 

@@ -257,7 +257,7 @@ async fn a_replica_that_may_not_contend_only_observes() {
     secs(60).await;
     let requests = store.requests();
     assert!(requests.iter().all(|request| request == "GET"));
-    // As upstream's (PROC-24).
+    // The same as upstream (PROC-24).
     assert!((13..=31).contains(&requests.len()), "{requests:?}");
     a.may.send_replace(true);
     sleep(Duration::from_millis(10)).await;
@@ -320,7 +320,7 @@ async fn a_process_takes_the_lease_of_its_identity_back_at_once() {
     let term = next.leading().await;
     assert!((term.since() - began).as_millis() < 10);
     assert_eq!(term.epoch(), 0);
-    // One that may not contend leaves it: the provider may still be at work for the one that died.
+    // A replica that may not contend leaves it: the provider may still be at work for the process that died.
     drop(next);
     let idle = Replica::new(&store, "a");
     idle.may.send_replace(false);

@@ -45,10 +45,11 @@ async fn a_lease_term_counts_from_the_sending_of_its_claim() {
     let store = Store::default();
     store.0.lock().write_latency = Duration::from_secs(3);
     let mut a = Replica::start(&store, "a");
-    let leading = a.leading().await;
+    secs(1).await;
     let sent = store.last_request();
-    assert_eq!((leading.since() - sent).as_secs(), 3);
     store.mood(Mood::Silent);
+    let leading = a.leading().await;
+    assert_eq!((leading.since() - sent).as_secs(), 3);
     leading.token().cancelled().await;
     let after = sent.elapsed().as_millis();
     assert!((10_000..10_010).contains(&after), "{after}");

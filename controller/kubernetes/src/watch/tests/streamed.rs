@@ -258,7 +258,7 @@ async fn an_api_server_without_time_is_asked_when_it_says() {
     }
 }
 
-/// Whether an API server streams lists is not known while it answers nothing.
+/// An API server that answers nothing does not show if it streams lists.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_is_asked_for_a_stream_and_for_pages_in_turn() {
     let fixture = Fixture::streaming(move |number, _| {
