@@ -1,6 +1,5 @@
 use std::{fs, net::Ipv4Addr, path::Path};
 
-use outrigger_kubernetes::certificate::subject_names;
 use rustls::pki_types::CertificateDer;
 
 use super::*;
@@ -20,8 +19,16 @@ fn write(directory: &Path, host: [u8; 4]) {
 async fn self_signed_names_localhost_and_a_specific_address() {
     let mut serving = serving(Certificate::SelfSigned);
     serving.address = Ipv4Addr::new(10, 1, 2, 3).into();
-    let names = subject_names(&certificate(&Tls::new(&serving).unwrap()));
-    assert_eq!(names, ["localhost", "127.0.0.1", "10.1.2.3"]);
+    let certificate = certificate(&Tls::new(&serving).unwrap());
+    let (_, certificate) = x509_parser::parse_x509_certificate(&certificate).unwrap();
+    let names = certificate.subject_alternative_name().unwrap().unwrap();
+    let names = names.value.general_names.iter().map(ToString::to_string);
+    let expected = [
+        "DNSName(localhost)",
+        "IPAddress(7f:00:00:01)",
+        "IPAddress(0a:01:02:03)",
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }
 
 #[test]
