@@ -158,18 +158,24 @@ fn proxy_url(file: &Kubeconfig) -> Option<String> {
 }
 
 /// Reads the file with the token, so that another token is another configuration, and trims the token, as client-go
-/// does: kube sends its newline too.
+/// does: kube sends its newline too. The file goes before a token that is given beside it.
 fn prepare(user: &mut AuthInfo) -> Result<(), String> {
-    if let Some(path) = user.token_file.take_if(|_| user.token.is_none()) {
-        let token = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        user.token = Some(token.into());
+    let path = user.token_file.take().filter(|path| !path.is_empty());
+    let given = user.token.take();
+    let mut token = given.as_ref().map_or("", ExposeSecret::expose_secret);
+    let file = path.map(|path| match fs::read_to_string(&path) {
+        Ok(text) if text.trim().is_empty() => Err(format!("{path} has no token in it")),
+        read => read.map_err(|error| format!("{path}: {error}")),
+    });
+    match &file {
+        Some(Ok(text)) => token = text,
+        Some(Err(reason)) if token.is_empty() => return Err(reason.clone()),
+        _ => {}
     }
-    if let Some(token) = user.token.take() {
-        let token = token.expose_secret().trim();
-        HeaderValue::from_str(token)
-            .map_err(|_| "the token holds characters that no HTTP header can")?;
-        user.token = Some(token.into());
-    }
+    token = token.trim();
+    HeaderValue::from_str(token)
+        .map_err(|_| "the token holds characters that no HTTP header can")?;
+    user.token = (!token.is_empty()).then(|| token.into());
     if let Some(exec) = &mut user.exec {
         // A controller has no terminal.
         exec.interactive_mode = Some(ExecInteractiveMode::Never);

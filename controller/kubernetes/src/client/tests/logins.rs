@@ -115,6 +115,10 @@ async fn a_file_with_a_token_is_read_again() {
     fs::write(&path, "two\n").unwrap();
     look().await;
     until(&api, &server, "Bearer two").await;
+    // Neither an empty file nor none is another token.
+    fs::write(&path, "\n").unwrap();
+    look().await;
+    get(&api).await.unwrap();
     fs::remove_file(&path).unwrap();
     look().await;
     for _ in 0..20 {
