@@ -4,10 +4,7 @@ use clap::ValueEnum as _;
 use outrigger_api::{METHODS, Method, v1::HandshakeResponse};
 
 /// A part of the contract that a provider declares at handshake.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, serde::Serialize,
-)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Capability {
     /// The transport and `ProviderService`: every provider.
     Core,
@@ -35,14 +32,6 @@ impl Capability {
         let mut all = Self::value_variants().iter().copied();
         let is_of = |one: &Self| one.declared_by() == method.declared_by;
         all.find(is_of).unwrap_or(Self::Core)
-    }
-
-    /// True if a run of this capability alone has the cases of `other`.
-    pub const fn includes(self, other: Self) -> bool {
-        let of_load_balancers = matches!(other, Self::LoadBalancersList | Self::LoadBalancersPlan);
-        self as u8 == other as u8
-            || matches!((self, other), (Self::Instances, Self::InstancesList))
-            || matches!(self, Self::LoadBalancers) && of_load_balancers
     }
 
     /// The field of the handshake that declares it, as the table of methods names it.

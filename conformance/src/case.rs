@@ -40,19 +40,16 @@ pub struct Case {
 }
 
 /// How binding a case is, in the words of RFC 2119.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// A provider that fails it breaks the contract.
     Must,
     /// A provider that fails it works, with a disadvantage that the case names.
     Should,
-    /// Reported, never a failure.
-    Info,
 }
 
 /// Where the contract says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause {
     /// File below `proto/cloudprovider/v1/`, such as `instances.proto`.
     pub file: &'static str,
@@ -105,7 +102,7 @@ impl Case {
             None => Vec::new(),
         };
         let is_known = |keys: &&str| are_given(keys, &Inputs::default()).is_some();
-        let mut levels = [Level::Must, Level::Should, Level::Info].into_iter();
+        let mut levels = [Level::Must, Level::Should].into_iter();
         needs.iter().all(is_known).then_some(Self {
             id,
             title,
@@ -127,12 +124,11 @@ impl fmt::Debug for Case {
 }
 
 impl Level {
-    /// `MUST`, `SHOULD` or `INFO`.
+    /// `MUST` or `SHOULD`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Must => "MUST",
             Self::Should => "SHOULD",
-            Self::Info => "INFO",
         }
     }
 }

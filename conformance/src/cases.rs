@@ -3,7 +3,6 @@
 mod errors;
 mod handshake;
 mod instances;
-mod lists;
 mod load_balancers;
 mod node_sets;
 mod resilience;
@@ -13,7 +12,13 @@ pub(crate) mod volumes;
 
 pub use crate::case::Case;
 
-use crate::case::Check;
+use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, ListPage, MethodRequest};
+
+use crate::{
+    case::Check,
+    subject::Subject,
+    verdict::{Verdict, expect},
+};
 
 /// The cases but their checks.
 const TABLE: &str = include_str!("cases.txt");
@@ -45,6 +50,29 @@ fn checks() -> Vec<Check> {
         errors::checks(),
     ]
     .concat()
+}
+
+/// The case that the list of a request ends as it should.
+async fn complete<R: MethodRequest<Response: ListPage>>(subject: &Subject) -> Verdict {
+    let listed = subject.client.list(R::default()).await?;
+    expect(
+        listed.is_complete(),
+        "complete on the last message and on no other",
+        format!("complete by message: {:?}", listed.completes),
+    )
+}
+
+/// The case that a list has no message beyond the limit that was named at handshake.
+async fn message_size<R>(subject: &Subject) -> Verdict
+where
+    R: MethodRequest<Response: ListPage>,
+{
+    let listed = subject.client.list(R::default()).await?;
+    expect(
+        listed.largest_message <= CONTROLLER_MAX_MESSAGE_BYTES,
+        format!("messages of {CONTROLLER_MAX_MESSAGE_BYTES} bytes at most"),
+        format!("{} bytes", listed.largest_message),
+    )
 }
 
 #[cfg(test)]

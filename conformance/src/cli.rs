@@ -1,31 +1,21 @@
-//! The command line: `new`, `list`, `run`, `explore`, `table`, `sweep`.
+//! The command line: `new`, `list`, `run`, `explore`.
 
 mod explore;
 mod new;
-mod table;
 
-use std::{
-    collections::BTreeSet,
-    io::{IsTerminal as _, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-    str::FromStr,
-    time::Duration,
-};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use outrigger_provider_sdk::Endpoint;
 
-use self::{explore::Explore, new::New, table::Table};
+use self::{explore::Explore, new::New};
 use crate::{
-    capability::Capability,
     case::Case,
     cases, describe,
     inputs::Inputs,
-    report::{self, Report},
+    report,
     run::{self, NoReport, Settings},
-    sweep,
     waivers::Waivers,
 };
 
@@ -46,30 +36,12 @@ pub struct Cli {
 enum Command {
     /// Write the project of a new provider: it builds, and passes the cases
     New(New),
-    /// Show all cases
-    List(List),
+    /// Show all cases, a line each
+    List,
     /// Run the cases against a provider
     Run(Box<Run>),
-    /// Change Services, targets and routes at random, with faults, until a rule does not hold
+    /// Change Services and targets at random, with faults, until a rule does not hold
     Explore(Explore),
-    /// Make the table of cases and providers from JSON reports
-    Table(Table),
-    /// Delete load balancers that earlier runs have left in the cloud
-    Sweep(Sweep),
-}
-
-#[derive(Debug, Args)]
-struct List {
-    /// Format: a table of text or of Markdown, or JSON
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Markdown,
-    Json,
 }
 
 /// Where the provider is and what is known of its cloud.
@@ -94,10 +66,6 @@ struct Run {
     #[arg(long, value_delimiter = ',', value_name = "IDS")]
     only: Vec<String>,
 
-    /// Run the cases of these capabilities alone; one that is not declared is then a failure
-    #[arg(long, value_delimiter = ',', value_enum, value_name = "CAPABILITIES")]
-    profile: Vec<Capability>,
-
     /// Run cases that make, change and delete load balancers and routes
     #[arg(long)]
     allow_mutations: bool,
@@ -106,46 +74,13 @@ struct Run {
     #[arg(long, value_name = "FILE")]
     waivers: Option<PathBuf>,
 
-    /// Write a report; may be repeated
-    #[arg(long = "report", value_name = "junit|json=PATH")]
-    reports: Vec<ReportFile>,
+    /// Write a report as `JUnit` XML, for the pages of CI
+    #[arg(long, value_name = "PATH")]
+    junit: Option<PathBuf>,
 
     /// Fail for cases of level SHOULD too
     #[arg(long)]
     strict: bool,
-
-    /// Names the run in everything that it makes [default: random]
-    #[arg(long = "run-id", value_parser = run_id, value_name = "ID")]
-    id: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct Sweep {
-    #[command(flatten)]
-    subject: Subject,
-
-    /// Delete what this run may have made; without it, what a list shows of all runs
-    #[arg(long = "run-id", value_parser = run_id, value_name = "ID")]
-    id: Option<String>,
-}
-
-/// `junit=PATH` or `json=PATH`.
-#[derive(Clone, Debug)]
-enum ReportFile {
-    Junit(PathBuf),
-    Json(PathBuf),
-}
-
-impl FromStr for ReportFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
-            Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
-            _ => Err("write junit=PATH or json=PATH".to_owned()),
-        }
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -156,38 +91,15 @@ fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "write a duration above 0".to_owned())
 }
 
-fn run_id(text: &str) -> Result<String, String> {
-    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    if (1..=16).contains(&text.len()) && text.chars().all(legal) {
-        Ok(text.to_owned())
-    } else {
-        Err("write 1 to 16 lower case letters and digits".to_owned())
-    }
-}
-
 impl Cli {
     /// Does what the command line says. An error is one of the command line or of a file.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::New(command) => command.run(),
-            Command::List(list) => list.run(),
+            Command::List => print(&describe::table(&cases::all())),
             Command::Run(command) => Box::pin(command.run()).await,
             Command::Explore(command) => Box::pin(command.run()).await,
-            Command::Table(command) => command.run(),
-            Command::Sweep(command) => Box::pin(command.run()).await,
         }
-    }
-}
-
-impl List {
-    fn run(&self) -> anyhow::Result<ExitCode> {
-        let cases = cases::all();
-        let text = match self.format {
-            Format::Text => describe::table(&cases, std::io::stdout().is_terminal()),
-            Format::Markdown => describe::markdown(&cases),
-            Format::Json => describe::json(&cases)?,
-        };
-        print(&text)
     }
 }
 
@@ -224,16 +136,11 @@ impl Run {
             inputs,
             waivers,
             only: self.only,
-            profiles: self.profile.into_iter().collect::<BTreeSet<_>>(),
             allow_mutations: self.allow_mutations,
-            run_id: self.id.unwrap_or_else(random_run_id),
+            run_id: random_run_id(),
         };
-        if !cases.iter().any(|case| settings.selects(case)) {
-            bail!("--only and --profile together select no case");
-        }
-        let colour = std::io::stdout().is_terminal();
         let ran = run::run(settings, |judged| {
-            if let Some(line) = report::line(judged, colour) {
+            if let Some(line) = report::line(judged) {
                 println!("{line}");
             }
         });
@@ -246,41 +153,14 @@ impl Run {
             Err(error) => return Err(error.into()),
         };
         println!("{}", report::summary(&report));
-        for file in &self.reports {
-            file.write(&report)?;
+        if let Some(path) = &self.junit {
+            let written = std::fs::write(path, report::junit(&report)?);
+            written.with_context(|| format!("the report {}", path.display()))?;
         }
         let counts = report.counts();
         let failed =
             counts.failed > 0 || (self.strict && counts.warned > 0) || !report.leftovers.is_empty();
         Ok(ExitCode::from(u8::from(failed)))
-    }
-}
-
-impl Sweep {
-    async fn run(self) -> anyhow::Result<ExitCode> {
-        let (endpoint, inputs, _folder) = self.subject.read()?;
-        let run_id = self.id.clone().unwrap_or_else(random_run_id);
-        let settings = Settings::plain(endpoint, inputs, run_id);
-        match Box::pin(sweep::sweep(settings, self.id.is_some())).await {
-            Ok(swept) => {
-                println!("{swept}");
-                Ok(ExitCode::from(u8::from(!swept.is_clean())))
-            }
-            Err(error) => {
-                eprintln!("provider-conformance: {error}");
-                Ok(ExitCode::from(3))
-            }
-        }
-    }
-}
-
-impl ReportFile {
-    fn write(&self, report: &Report) -> anyhow::Result<()> {
-        let (path, text) = match self {
-            Self::Junit(path) => (path, report::junit(report)?),
-            Self::Json(path) => (path, serde_json::to_string_pretty(&report::json(report))?),
-        };
-        std::fs::write(path, text).with_context(|| format!("the report {}", path.display()))
     }
 }
 

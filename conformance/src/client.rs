@@ -2,7 +2,6 @@
 
 mod batches;
 mod exchange;
-mod lists;
 mod raw;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -17,7 +16,7 @@ use tonic::{metadata::MetadataMap, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 pub use batches::Answered;
-pub use lists::Listed;
+pub use exchange::Listed;
 
 use crate::{
     call_error::CallError,

@@ -5,17 +5,11 @@ use std::{
     net::Shutdown,
     os::{fd::AsFd as _, unix},
     path::Path,
-    time::Duration,
 };
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, copy},
-    net::UnixStream,
-    task::JoinSet,
-    time::sleep,
-};
+use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
@@ -25,8 +19,6 @@ pub(crate) struct Manner<'a> {
     pub(crate) authority: &'a str,
     /// Bytes of one answer that the provider may send before they are read; none: as tonic has it.
     pub(crate) window: Option<u32>,
-    /// All bytes of the provider arrive this much later.
-    pub(crate) late: Duration,
 }
 
 impl Default for Manner<'_> {
@@ -35,7 +27,6 @@ impl Default for Manner<'_> {
         Self {
             authority: "localhost",
             window: None,
-            late: Duration::ZERO,
         }
     }
 }
@@ -44,7 +35,6 @@ impl Default for Manner<'_> {
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: unix::net::UnixStream,
-    _relay: JoinSet<()>,
 }
 
 impl Wire {
@@ -60,14 +50,6 @@ pub(crate) async fn dial(socket: &Path, manner: Manner<'_>) -> Result<(Channel, 
     let refused = |error: io::Error| format!("cannot connect to {at}: {error}");
     let stream = UnixStream::connect(socket).await.map_err(refused)?;
     let socket = stream.as_fd().try_clone_to_owned().map_err(refused)?;
-    let mut relay = JoinSet::new();
-    let stream = if manner.late.is_zero() {
-        stream
-    } else {
-        let (suite, end) = UnixStream::pair().map_err(refused)?;
-        relay.spawn(delayed(stream, end, manner.late));
-        suite
-    };
     let mut stream = Some(TokioIo::new(stream));
     let once = service_fn(move |_: Uri| {
         let stream = stream.take();
@@ -84,30 +66,8 @@ pub(crate) async fn dial(socket: &Path, manner: Manner<'_>) -> Result<(Channel, 
         .map_err(|error| format!("{at} does not speak gRPC: {}", with_sources(&error)))?;
     let wire = Wire {
         socket: socket.into(),
-        _relay: relay,
     };
     Ok((channel, wire))
-}
-
-/// Passes bytes on until one side ends, those of the provider later.
-async fn delayed(provider: UnixStream, suite: UnixStream, by: Duration) {
-    let (mut from_provider, mut to_provider) = provider.into_split();
-    let (mut from_suite, mut to_suite) = suite.into_split();
-    let replies = async {
-        let mut bytes = vec![0; 64 << 10];
-        loop {
-            let read = from_provider.read(&mut bytes).await?;
-            sleep(by).await;
-            to_suite.write_all(&bytes[..read]).await?;
-            if read == 0 {
-                return io::Result::Ok(());
-            }
-        }
-    };
-    tokio::select! {
-        _ended = copy(&mut from_suite, &mut to_provider) => {}
-        _ended = replies => {}
-    }
 }
 
 /// An error with all that lies behind it: tonic's own texts say "transport error" and no more.
@@ -122,4 +82,30 @@ pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{io::AsyncReadExt as _, net::UnixListener, time::timeout};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn a_cut_is_the_end_of_the_connection_though_its_channel_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("provider.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let dialed = dial(&path, Manner::default());
+        let (dialed, accepted) = tokio::join!(dialed, listener.accept());
+        let ((channel, wire), (mut provider, _)) = (dialed.unwrap(), accepted.unwrap());
+        let mut preface = [0; 3];
+        provider.read_exact(&mut preface).await.unwrap();
+        assert_eq!(&preface, b"PRI");
+        wire.cut();
+        let mut rest = Vec::new();
+        let ended = timeout(SOON, provider.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok_and(|read| read.is_ok()));
+        drop(channel);
+    }
+}

@@ -1,9 +1,8 @@
-//! The cases themselves, as a table, as Markdown for the documents, and as JSON.
+//! The cases themselves, as lines and as Markdown for the documents.
 
 use std::fmt::Write as _;
 
-use comfy_table::{Table, presets};
-use serde_json::{Value, json};
+use clap::ValueEnum as _;
 
 use crate::case::Case;
 
@@ -25,27 +24,15 @@ pub fn area(case: &Case) -> &'static str {
     case.id.split('-').next().unwrap_or_default()
 }
 
-/// A line for each case; in a pipe separated by tabs.
-pub fn table(cases: &[Case], terminal: bool) -> String {
-    let row = |case: &Case| {
-        [
-            case.id.to_owned(),
-            case.level.to_string(),
-            name(case),
-            mutates(case).to_owned(),
-            case.title.to_owned(),
-        ]
-    };
-    if !terminal {
-        let lines = cases.iter().map(|case| row(case).join("\t"));
-        return lines.collect::<Vec<_>>().join("\n");
+/// A line for each case, its fields separated by tabs.
+pub fn table(cases: &[Case]) -> String {
+    let mut text = String::new();
+    for case in cases {
+        let (id, level, title) = (case.id, case.level, case.title);
+        let (capability, mutates) = (name(case), mutates(case));
+        let _ = writeln!(text, "{id}\t{level}\t{capability}\t{mutates}\t{title}");
     }
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(["ID", "LEVEL", "CAPABILITY", "CLOUD", "CASE"])
-        .add_rows(cases.iter().map(row));
-    table.to_string()
+    text
 }
 
 /// A table for each area, for docs/conformance.md.
@@ -76,38 +63,9 @@ pub fn markdown(cases: &[Case]) -> String {
     text
 }
 
-/// An array of all.
-///
-/// # Errors
-///
-/// No error in practice: the cases are plain texts.
-pub fn json(cases: &[Case]) -> serde_json::Result<String> {
-    let entry = |case: &Case| {
-        let mut entry = entry(case);
-        entry["inputs"] = json!(case.needs);
-        entry
-    };
-    let entries: Value = cases.iter().map(entry).collect();
-    serde_json::to_string_pretty(&entries)
-}
-
-/// The case for machines, as in every report.
-pub fn entry(case: &Case) -> Value {
-    json!({
-        "id": case.id,
-        "title": case.title,
-        "level": case.level,
-        "capability": case.capability,
-        "mutates": case.mutates,
-        "clause": case.clause,
-    })
-}
-
 fn name(case: &Case) -> String {
-    let name = serde_json::to_value(case.capability);
-    name.ok()
-        .and_then(|name| name.as_str().map(str::to_owned))
-        .unwrap_or_default()
+    let value = case.capability.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 const fn mutates(case: &Case) -> &'static str {

@@ -1,4 +1,4 @@
-//! Random transitions of Services, targets and routes, with faults between them: the state after each is held against
+//! Random transitions of Services and targets, with faults between them: the state after each is held against
 //! the desired one, and the last against that of new objects. A failure is shrunk to the smallest trace.
 //!
 //! ```text
@@ -18,14 +18,11 @@ mod trace;
 mod world;
 
 use std::{
-    cell::Cell,
     collections::{BTreeMap, HashMap},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use ipnet::IpNet;
-use outrigger_api::v1::{ListRoutesRequest, Node};
 use proptest::{
     strategy::{Strategy as _, ValueTree},
     test_runner::{Config, RngSeed, TestRunner},
@@ -45,7 +42,7 @@ pub use trace::{Trace, WORDS};
 use crate::{
     inputs::limit,
     run::{self, NoReport, Settings},
-    subject::{Subject, Suite, free_parts},
+    subject::{Subject, Suite},
     verdict::Stop,
 };
 use stage::Stage;
@@ -59,7 +56,7 @@ pub struct Plan {
     pub first: u64,
     /// How many; none: until the time is up.
     pub count: Option<u64>,
-    /// The time after which no further one begins. A shrinking may take as long again, and a minute at least.
+    /// The time after which no further one begins.
     pub duration: Option<Duration>,
     /// The turns of a trace.
     pub steps: usize,
@@ -67,14 +64,10 @@ pub struct Plan {
 
 /// Traces that a shrinking tries at most.
 const MOST_TRIES: usize = 300;
-/// The longest that a shrinking may take, and the least of it.
+/// The longest that a shrinking may take.
 const LONGEST_SHRINKING: Duration = Duration::from_mins(5);
-const LEAST_SHRINKING: Duration = Duration::from_mins(1);
-/// How often a smaller trace is tried where the first one does not always fail.
-const TRIES_OF_SELDOM: usize = 4;
-/// Parts of a range of Pod CIDRs that routes lead to one after the other, and those of one stage.
-const PARTS: usize = 256;
-const OF_RANGE: usize = 2;
+/// How often a smaller trace is tried: a race does not fail each time.
+const TRIES: usize = 2;
 /// The longest that one trace may take beyond the limits of the inputs.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -87,7 +80,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 ///
 /// # Cancellation
 ///
-/// Leaves behind in the cloud what the running trace has made; `sweep` removes it.
+/// Leaves behind in the cloud what the running trace has made.
 pub async fn explore(
     settings: Settings,
     plan: Plan,
@@ -101,17 +94,10 @@ pub async fn explore(
     let unreachable = |stop: Stop| NoReport::Unreachable(stop.to_string());
     let subject = Subject::of(&suite, "explore").await.map_err(unreachable)?;
     let world = World::of(&subject).map_err(NoReport::Inputs)?;
-    let machines = if world.routes > 0 {
-        subject.route_targets().await.map_err(unreachable)?
-    } else {
-        Vec::new()
-    };
     let explorer = Explorer {
         suite,
         subject,
         world: Arc::new(world),
-        machines,
-        tried: Cell::default(),
     };
     let mut explored = Explored {
         command,
@@ -139,10 +125,6 @@ struct Explorer {
     suite: Arc<Suite>,
     subject: Subject,
     world: Arc<World>,
-    /// Machines as targets of routes.
-    machines: Vec<Node>,
-    /// Traces that were tried.
-    tried: Cell<usize>,
 }
 
 impl Explorer {
@@ -204,19 +186,14 @@ impl Explorer {
             trace: first.clone(),
             broken,
             seed: (seed, plan.steps),
-            always: true,
             shrunk: (0, Duration::ZERO),
         };
         explored.failure = Some(best.clone());
         begins(explored, &first);
         let started = Instant::now();
-        best.always = self.breaks(&first, rule, 1).await.is_some();
-        let tries = if best.always { 1 } else { TRIES_OF_SELDOM };
-        let within = plan.duration.unwrap_or(LONGEST_SHRINKING);
-        let within = within.clamp(LEAST_SHRINKING, LONGEST_SHRINKING);
         let mut outcomes = HashMap::from([(first.to_string(), true)]);
         let mut fails = true;
-        while best.shrunk.0 < MOST_TRIES && best.shrunk.1 < within {
+        while best.shrunk.0 < MOST_TRIES && best.shrunk.1 < LONGEST_SHRINKING {
             let is_other = if fails {
                 tree.simplify()
             } else {
@@ -232,7 +209,7 @@ impl Explorer {
                 continue;
             }
             begins(explored, &smaller);
-            let broken = self.breaks(&smaller, rule, tries).await;
+            let broken = self.breaks(&smaller, rule).await;
             fails = broken.is_some();
             outcomes.insert(text, fails);
             if let Some(broken) = broken {
@@ -243,9 +220,9 @@ impl Explorer {
         }
     }
 
-    /// The failure of a trace by this rule, if one of so many tries has it.
-    async fn breaks(&self, trace: &Trace, rule: &'static Rule, tries: usize) -> Option<Broken> {
-        for _ in 0..tries {
+    /// The failure of a trace by this rule, if one of some tries has it.
+    async fn breaks(&self, trace: &Trace, rule: &'static Rule) -> Option<Broken> {
+        for _ in 0..TRIES {
             let broken = self.try_out(trace).await.err();
             if broken.as_ref().is_some_and(|broken| broken.rule == rule) {
                 return broken;
@@ -256,7 +233,6 @@ impl Explorer {
 
     /// Carries one trace out with names that no earlier one had, and removes all that it made.
     async fn try_out(&self, trace: &Trace) -> Result<(), Broken> {
-        self.tried.update(|tried| tried + 1);
         let limits = &self.suite.inputs.limits;
         let longest = LONGEST + limit(limits.ready) + limit(limits.gone);
         let mut verdict = match timeout(longest, Box::pin(self.play(trace))).await {
@@ -278,7 +254,7 @@ impl Explorer {
     async fn play(&self, trace: &Trace) -> Result<(), Broken> {
         let plain = Identities::default();
         let cloud = look::cloud_state(&self.subject, &plain).await?;
-        let mut stage = self.stage(0).await?;
+        let mut stage = self.stage().await?;
         for (turn, number) in trace.0.iter().zip(1..) {
             let played = stage.turn(turn).await;
             played.map_err(|broken| Broken {
@@ -294,34 +270,17 @@ impl Explorer {
         let after = look::cloud_state(&stage.subject, &plain).await?;
         are_same(Rule::LEFT, as_before, &cloud, &after)?;
 
-        let mut stage = self.stage(1).await?;
+        let mut stage = self.stage().await?;
         stage.make(desired).await?;
         let new = look::shown(&stage).await?;
         stage.end().await?;
-        are_same(
-            Rule::FRESH,
-            "all is as with new Services and routes",
-            &new,
-            &changed,
-        )?;
+        are_same(Rule::FRESH, "all is as with new Services", &new, &changed)?;
         let after = look::cloud_state(&stage.subject, &plain).await?;
         are_same(Rule::LEFT, as_before, &cloud, &after)
     }
 
-    /// A stage whose routes lead to free parts of the ranges of Pod CIDRs: to others than the stage before, if there are any.
-    async fn stage(&self, number: usize) -> Result<Stage, Broken> {
+    async fn stage(&self) -> Result<Stage, Broken> {
         let subject = Rule::PROCESS.of(self.subject.connect().await)?;
-        let mut destinations: Vec<IpNet> = Vec::new();
-        if self.world.routes > 0 {
-            let listed = look::list::<ListRoutesRequest>(&subject, Rule::ROUTES).await?;
-            for range in &subject.inputs().cluster.pod_cidrs {
-                let free: Vec<_> = free_parts(*range, &listed).take(PARTS).collect();
-                let stages = (free.len() / OF_RANGE).max(1);
-                let first = (2 * self.tried.get() + number) % stages * OF_RANGE;
-                destinations.extend(free.into_iter().skip(first).take(OF_RANGE));
-            }
-        }
-        destinations.truncate(self.world.routes);
         let listed = look::balancers(&subject).await?.into_iter();
         Ok(Stage {
             others: listed
@@ -332,8 +291,6 @@ impl Explorer {
             desired: Desired::new(&self.world),
             lives: BTreeMap::new(),
             gone: Vec::new(),
-            destinations,
-            machines: self.machines.clone(),
         })
     }
 }

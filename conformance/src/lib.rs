@@ -5,7 +5,7 @@
 //!   cases ── check ──► Subject ──► Client ── gRPC ──► provider under test
 //!     │                   │           └► Ledger: every error, effect and answer of the run
 //!     │                   └► Leftovers: what the run made, deleted after each case
-//!     └► run ──► Report: text, `JUnit` XML, JSON
+//!     └► run ──► Report: text, `JUnit` XML
 //! ```
 //!
 //! A case is one entry in a table of `cases/`: id, level, clause of the contract, and a check.
@@ -17,11 +17,10 @@ pub mod cases;
 pub mod cli;
 pub mod client;
 pub mod describe;
-pub mod document;
+pub mod explore;
 pub mod inputs;
 pub mod project;
 pub mod report;
-pub mod results;
 pub mod run;
 pub mod subject;
 pub mod verdict;
@@ -34,6 +33,3 @@ mod ledger;
 mod leftovers;
 mod log;
 mod needs;
-
-pub mod explore;
-pub mod sweep;

@@ -104,20 +104,6 @@ impl Language {
         self.template().build
     }
 
-    /// The file in a folder that shows that it holds a project of this language.
-    pub const fn manifest(self) -> &'static str {
-        self.template().files[0].0
-    }
-
-    /// How the file of a package ends that a project can depend on; none where it can on a folder only.
-    pub const fn package(self) -> Option<&'static str> {
-        match self {
-            Self::Rust | Self::Go | Self::Java => None,
-            Self::Python => Some("whl"),
-            Self::Typescript => Some("tgz"),
-        }
-    }
-
     /// All files of the project of a provider. It depends on the SDK at `sdk`, an absolute path, or else on the released one
     /// of this version.
     pub fn project(self, name: &Name, sdk: Option<&str>) -> Vec<File> {

@@ -1,41 +1,28 @@
-//! The result of a run, and its forms: text for people, `JUnit` XML and JSON for machines.
+//! The result of a run, and its forms: text for people, `JUnit` XML for CI.
 
-mod causes;
-mod json;
 mod junit;
 mod text;
 
 use jiff::Timestamp;
 
 use crate::{
-    capability::Capability,
     case::{Case, Level},
     verdict::Failure,
     waivers::Waiver,
 };
 
-pub use causes::{Cause, causes};
-pub use json::{FORMAT, json};
 pub use junit::junit;
 pub use text::{line, summary};
 
 /// A whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The version of this suite.
-    pub version: &'static str,
-    /// Names the run in everything that it made.
-    pub run_id: String,
-    /// Where the provider listened.
-    pub endpoint: String,
+    /// UID of the cluster that the suite pretended to be.
+    pub cluster_uid: String,
     /// `HandshakeResponse.provider_name`.
     pub provider: String,
     /// `HandshakeResponse.provider_version`.
     pub provider_version: String,
-    /// `HandshakeResponse.minor`: the minor version of the contract that the run was held in.
-    pub minor: u32,
-    /// The parts of the contract that the provider declares.
-    pub capabilities: Vec<Capability>,
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
@@ -61,17 +48,9 @@ pub struct Judged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The provider does as the contract says.
-    Passed {
-        /// A waiver that can be deleted.
-        needless: Option<Waiver>,
-    },
+    Passed,
     /// It does not.
-    Failed {
-        /// The difference.
-        failure: Failure,
-        /// A waiver that counts no longer.
-        expired: Option<Waiver>,
-    },
+    Failed(Failure),
     /// It does not, and that is known.
     Waived {
         /// The difference.
@@ -92,15 +71,14 @@ pub enum Skip {
     Input(String),
     /// It would change the cloud.
     ReadOnly,
-    /// `--only` or `--profile` leave it out.
+    /// `--only` leaves it out.
     NotSelected,
     /// The run showed nothing to judge.
     NothingToJudge(String),
 }
 
 /// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Passed.
     pub passed: usize,
@@ -108,8 +86,6 @@ pub struct Counts {
     pub failed: usize,
     /// Failed, of level SHOULD.
     pub warned: usize,
-    /// Failed, of level INFO.
-    pub noted: usize,
     /// Failed and waived.
     pub waived: usize,
     /// Skipped: not declared.
@@ -130,11 +106,10 @@ impl Report {
         let mut counts = Counts::default();
         for Judged { case, outcome, .. } in &self.judged {
             *match outcome {
-                Outcome::Passed { .. } => &mut counts.passed,
-                Outcome::Failed { .. } => match case.level {
+                Outcome::Passed => &mut counts.passed,
+                Outcome::Failed(_) => match case.level {
                     Level::Must => &mut counts.failed,
                     Level::Should => &mut counts.warned,
-                    Level::Info => &mut counts.noted,
                 },
                 Outcome::Waived { .. } => &mut counts.waived,
                 Outcome::Skipped(Skip::Capability(_)) => &mut counts.undeclared,
@@ -150,7 +125,7 @@ impl Report {
     /// Ids of the cases that failed, whatever their level.
     pub fn failed(&self) -> Vec<&'static str> {
         let failed = self.judged.iter();
-        let failed = failed.filter(|one| matches!(one.outcome, Outcome::Failed { .. }));
+        let failed = failed.filter(|one| matches!(one.outcome, Outcome::Failed(_)));
         failed.map(|one| one.case.id).collect()
     }
 }
@@ -159,25 +134,11 @@ impl Outcome {
     /// One word, as reports have it.
     pub const fn word(&self, level: Level) -> &'static str {
         match (self, level) {
-            (Self::Passed { .. }, _) => "passed",
-            (Self::Failed { .. }, Level::Must) => "failed",
-            (Self::Failed { .. }, Level::Should) => "warning",
-            (Self::Failed { .. }, Level::Info) => "note",
+            (Self::Passed, _) => "passed",
+            (Self::Failed(_), Level::Must) => "failed",
+            (Self::Failed(_), Level::Should) => "warning",
             (Self::Waived { .. }, _) => "waived",
             (Self::Skipped(_), _) => "skipped",
-        }
-    }
-}
-
-impl Skip {
-    /// Its kind, as reports for machines name it.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Capability(_) => "capability",
-            Self::Input(_) => "input",
-            Self::ReadOnly => "read-only",
-            Self::NotSelected => "not-selected",
-            Self::NothingToJudge(_) => "nothing-to-judge",
         }
     }
 }
@@ -188,7 +149,7 @@ impl std::fmt::Display for Skip {
             Self::Capability(by) => write!(f, "the provider does not declare {by}"),
             Self::Input(keys) => write!(f, "the inputs have no {keys}"),
             Self::ReadOnly => write!(f, "changes the cloud; allow it with --allow-mutations"),
-            Self::NotSelected => write!(f, "not selected by --only or --profile"),
+            Self::NotSelected => write!(f, "not selected by --only"),
             Self::NothingToJudge(reason) => write!(f, "{reason}"),
         }
     }

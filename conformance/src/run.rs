@@ -1,8 +1,7 @@
 //! One run: the provider is connected to, each case is judged, and everything that was made is removed.
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use clap::ValueEnum as _;
 use futures::FutureExt as _;
 use jiff::{Timestamp, Zoned};
 use outrigger_provider_sdk::Endpoint;
@@ -12,8 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    capability::Capability,
-    case::{Case, Level},
+    case::Case,
     cases,
     client::Client,
     connection::Manner,
@@ -42,8 +40,6 @@ pub struct Settings {
     pub waivers: Waivers,
     /// Ids of cases, or their first letters, such as `LBS`; empty: all.
     pub only: Vec<String>,
-    /// Capabilities that the provider must declare, and whose cases alone are run; empty: those declared.
-    pub profiles: BTreeSet<Capability>,
     /// Cases may change the cloud.
     pub allow_mutations: bool,
     /// Names the run in everything that it makes: lower case letters and digits.
@@ -51,12 +47,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// True if `only` and `profiles` leave a case in.
-    pub fn selects(&self, case: &Case) -> bool {
+    /// True if `only` leaves a case in.
+    fn selects(&self, case: &Case) -> bool {
         let named = |id: &String| case.id == id || case.id.split('-').next() == Some(id);
-        let includes = |profile: &Capability| profile.includes(case.capability);
-        (self.only.is_empty() || self.only.iter().any(named))
-            && (self.profiles.is_empty() || self.profiles.iter().any(includes))
+        self.only.is_empty() || self.only.iter().any(named)
     }
 
     /// The settings of a command that runs no cases.
@@ -66,7 +60,6 @@ impl Settings {
             inputs,
             waivers: Waivers::default(),
             only: Vec::new(),
-            profiles: BTreeSet::new(),
             allow_mutations: true,
             run_id,
         }
@@ -92,13 +85,11 @@ pub enum NoReport {
 ///
 /// # Cancellation
 ///
-/// Leaves behind in the cloud what the running case has made; `sweep` removes it.
+/// Leaves behind in the cloud what the running case has made.
 pub async fn run(settings: Settings, mut judged: impl FnMut(&Judged)) -> Result<Report, NoReport> {
     let started = Instant::now();
     let mut report = Report {
-        version: env!("CARGO_PKG_VERSION"),
-        run_id: settings.run_id.clone(),
-        endpoint: settings.endpoint.to_string(),
+        cluster_uid: settings.inputs.cluster.uid.clone(),
         started: Timestamp::now(),
         ..Report::default()
     };
@@ -108,10 +99,6 @@ pub async fn run(settings: Settings, mut judged: impl FnMut(&Judged)) -> Result<
     report
         .provider_version
         .clone_from(&handshake.provider_version);
-    report.minor = handshake.minor;
-    let capabilities = Capability::value_variants().iter().copied();
-    let capabilities = capabilities.filter(|one| one.is_declared(handshake));
-    report.capabilities = capabilities.collect();
     for case in cases::all() {
         let began = Instant::now();
         let outcome = run.judge(&case).await;
@@ -183,18 +170,10 @@ impl Run {
 
     fn outcome(&self, case: &Case, failure: Option<Failure>) -> Outcome {
         let waiver = self.settings.waivers.of(case, Zoned::now().date());
-        match (failure, waiver) {
-            (None, waiver) => Outcome::Passed {
-                needless: waiver.map(|(waiver, _)| waiver.clone()),
-            },
-            (Some(failure), Some((waiver, true))) => Outcome::Waived {
-                failure,
-                waiver: waiver.clone(),
-            },
-            (Some(failure), waiver) => Outcome::Failed {
-                failure,
-                expired: waiver.map(|(waiver, _)| waiver.clone()),
-            },
+        match (failure, waiver.cloned()) {
+            (None, _) => Outcome::Passed,
+            (Some(failure), Some(waiver)) => Outcome::Waived { failure, waiver },
+            (Some(failure), None) => Outcome::Failed(failure),
         }
     }
 
@@ -205,17 +184,8 @@ impl Run {
             let failed = breach.map(|failure| self.outcome(case, Some(failure)));
             return Some(failed.unwrap_or(Outcome::Skipped(Skip::NotSelected)));
         }
-        let profiles = &self.settings.profiles;
         if !case.capability.is_declared(&self.suite.handshake) {
             let by = case.capability.declared_by();
-            if profiles.contains(&case.capability) && case.level == Level::Must {
-                let failure = Failure {
-                    expected: format!("Handshake declares {by}, since --profile names it"),
-                    actual: "it does not".to_owned(),
-                };
-                let expired = None;
-                return Some(Outcome::Failed { failure, expired });
-            }
             return Some(Outcome::Skipped(Skip::Capability(by)));
         }
         if case.mutates && !self.settings.allow_mutations {

@@ -1,6 +1,5 @@
 //! The provider under test, as a case sees it.
 
-mod cleanup;
 mod load_balancers;
 mod nodes;
 mod process;
@@ -23,14 +22,12 @@ use outrigger_api::{
 };
 use outrigger_provider_sdk::Endpoint;
 use tokio::sync::Mutex;
+use uuid::Uuid;
 
-pub(crate) use load_balancers::{
-    NAMESPACE, Unended, answered_or_lost, expect_one_of, is_passing, repeated, uid_of,
-};
+pub(crate) use load_balancers::{Unended, answered_or_lost, expect_one_of, is_passing, repeated};
 pub use load_balancers::{describe, name_of, port};
 pub(crate) use nodes::{inline, named, upload};
-pub(crate) use process::RUNS_ON;
-pub(crate) use routes::{Change, Changed, destination, free_parts, leads_to, routes_to};
+pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 
 use crate::{
     capability::Capability,
@@ -219,7 +216,7 @@ impl Subject {
     /// The context of a new attempt for a cluster with the same name that has nothing.
     pub fn context_of_another_cluster(&self) -> Option<CallContext> {
         Some(CallContext {
-            cluster_uid: uid_of(&self.name()),
+            cluster_uid: Uuid::new_v4().to_string(),
             ..self.inputs().cluster.context()
         })
     }

@@ -33,7 +33,7 @@ impl fmt::Display for Stop {
 }
 
 /// The difference between the contract and the provider.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The answer that the contract asks for, and to which call.
     pub expected: String,

@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use anyhow::{Context as _, bail};
 use jiff::civil::Date;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::case::Case;
 
@@ -17,7 +17,7 @@ pub struct Waivers {
 }
 
 /// One failure that is known.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waiver {
     /// Id of the case.
@@ -68,12 +68,55 @@ impl Waivers {
         Ok(())
     }
 
-    /// The waiver of a case, and whether it still counts on this day.
-    pub fn of(&self, case: &Case, today: Date) -> Option<(&Waiver, bool)> {
-        let waiver = self.waivers.iter().find(|waiver| waiver.case == case.id)?;
-        Some((waiver, today <= waiver.expires))
+    /// The waiver of a case that counts on this day.
+    pub fn of(&self, case: &Case, today: Date) -> Option<&Waiver> {
+        let mut waivers = self.waivers.iter();
+        waivers.find(|waiver| waiver.case == case.id && today <= waiver.expires)
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use jiff::civil::date;
+
+    use super::*;
+    use crate::cases;
+
+    const GOOD: &str = "waivers:\n- {case: TRN-01, reason: r, owner: o, expires: 2027-01-31}\n";
+
+    fn read(text: &str) -> anyhow::Result<Waivers> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("waivers.yaml");
+        std::fs::write(&path, text)?;
+        Waivers::read(&path, &cases::all())
+    }
+
+    #[test]
+    fn a_waiver_counts_up_to_its_last_day() {
+        let waivers = read(GOOD).unwrap();
+        let all = cases::all();
+        let case = all.iter().find(|case| case.id == "TRN-01").unwrap();
+        assert!(waivers.of(case, date(2027, 1, 31)).is_some());
+        assert!(waivers.of(case, date(2027, 2, 1)).is_none());
+        let other = all.iter().find(|case| case.id != "TRN-01").unwrap();
+        assert!(waivers.of(other, date(2027, 1, 1)).is_none());
+    }
+
+    #[test]
+    fn waivers_that_say_too_little_are_refused() {
+        for (text, part) in [
+            (GOOD.replace("TRN-01", "no-case"), "is no case"),
+            (format!("{GOOD}{}", &GOOD[9..]), "two waivers"),
+            (
+                GOOD.replace("owner: o", "owner: ''"),
+                "no reason or no owner",
+            ),
+            (GOOD.replace("owner: o, ", ""), "owner"),
+            (GOOD.replace("2027-01-31", "soon"), "expires"),
+            (GOOD.replace("owner", "ovner"), "ovner"),
+        ] {
+            let error = format!("{:#}", read(&text).unwrap_err());
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

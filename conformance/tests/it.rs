@@ -163,7 +163,6 @@ impl Mock {
             inputs: self.inputs.clone(),
             waivers: Waivers::default(),
             only: Vec::new(),
-            profiles: BTreeSet::new(),
             allow_mutations: true,
             run_id: "test".to_owned(),
         }
@@ -184,7 +183,7 @@ impl Drop for Mock {
 
 fn lines(report: &Report) -> String {
     let lines = report.judged.iter();
-    let lines = lines.filter_map(|judged| report::line(judged, false));
+    let lines = lines.filter_map(report::line);
     lines.collect::<Vec<_>>().join("\n")
 }
 

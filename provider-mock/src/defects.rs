@@ -5,16 +5,12 @@
 //! tested: a mistake that no case catches is a case that is missing.
 
 mod act;
-mod cancelled;
 mod hook;
-mod layer;
 mod listening;
 mod odd;
-mod recall;
 mod run;
 mod scope;
 mod step;
-mod transitions;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,18 +18,14 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
-use outrigger_api::MethodRequest;
 use outrigger_api::v1::ErrorReason;
 use outrigger_provider_sdk::Server;
-use tokio::time::sleep;
 use tonic_types::StatusExt as _;
 
 use crate::exchange::{Answer, Call};
 use crate::faults::Method;
-use cancelled::Cancelled;
 use hook::{Around, Next, On};
 use listening::Listening;
 use step::Step;
@@ -85,17 +77,16 @@ impl Exploration {
 
 /// All of them. Each has a state of its own, as of a process.
 pub fn all() -> Vec<Defect> {
-    let mut code = odd::defects();
-    code.extend(transitions::defects());
     let mut rows: Vec<Defect> = Vec::new();
     let mut steps = Vec::new();
     for line in MISTAKES.lines().rev() {
         if line.starts_with("  ") {
             steps.insert(0, line);
         } else if let Some(row) = Row::read(line) {
-            let own = code.iter().position(|one| one.name == row.name);
-            let own = own.map(|at| code.swap_remove(at));
-            let made = own.or_else(|| Defect::of_steps(row.name, &std::mem::take(&mut steps)));
+            let made = match std::mem::take(&mut steps) {
+                none if none.is_empty() => Some(odd::goes_on_after_cancel()),
+                steps => Defect::of_steps(row.name, &steps),
+            };
             rows.extend(made.map(|one| one.described(&row)));
         }
     }
@@ -135,11 +126,6 @@ pub fn named(name: &str) -> Result<Arc<Defect>, String> {
         format!("the mock has no defect {name:?}; `provider-mock defects` lists them")
     })?;
     Ok(Arc::new(defect))
-}
-
-/// State of a defect, which lives as long as the process of a provider that has it.
-fn kept<T>(state: T) -> &'static T {
-    Box::leak(Box::new(state))
 }
 
 impl Defect {
@@ -218,7 +204,7 @@ impl Defect {
         let defect = Arc::clone(self);
         server.wrap(move |mut routes| {
             let router = routes.axum_router_mut();
-            *router = std::mem::take(router).layer(from_fn_with_state(defect, layer::serve));
+            *router = std::mem::take(router).layer(from_fn_with_state(defect, hook::serve));
             routes
         })
     }
@@ -259,44 +245,6 @@ impl Defect {
         self.hooks.push((on, around));
         self
     }
-
-    /// Does something with each call of a method.
-    fn call<Q: MethodRequest, F>(
-        self,
-        around: impl Fn(Call, Next) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.around(On::of::<Q>(), around)
-    }
-
-    /// Something that happens when the caller of a method goes away; a moment passes before the call is served.
-    fn cancelled<Q: MethodRequest>(
-        self,
-        moment: Duration,
-        then: impl Fn(&Call) + Copy + Send + Sync + 'static,
-    ) -> Self {
-        self.call::<Q, _>(move |call, next| {
-            let of_caller = call.clone();
-            async move {
-                let cancelled = Cancelled::new(move || then(&of_caller));
-                sleep(moment).await;
-                let answer = next.serve(call).await;
-                cancelled.done();
-                answer
-            }
-        })
-    }
-
-    /// Serves another request than the one that came.
-    fn request<Q: MethodRequest>(self, change: impl Fn(&mut Q) + Send + Sync + 'static) -> Self {
-        self.around(On::of::<Q>(), move |call, next| {
-            let mut message = call.message();
-            change(&mut message);
-            next.serve(call.with(&message))
-        })
-    }
 }
 
 /// The reason of an answer that is a deliberate error.
@@ -325,7 +273,5 @@ mod tests {
             .collect();
         let defects: BTreeSet<_> = all().iter().map(|one| one.name).collect();
         assert_eq!(rows, defects);
-        let code = odd::defects().into_iter().chain(transitions::defects());
-        assert!({ code }.all(|one| rows.contains(one.name)));
     }
 }

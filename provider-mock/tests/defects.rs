@@ -25,7 +25,7 @@ use outrigger_provider_sdk::Endpoint;
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/examples/");
 
 /// Cases that measure time or wait long: run only where the defect names them.
-const TIMED: [&str; 3] = ["NDS-09", "RES-23", "RES-27"];
+const TIMED: [&str; 2] = ["NDS-09", "RES-23"];
 
 /// A case that the load of other runs may turn red.
 const LATENCY: &str = "NDS-09";
@@ -33,12 +33,6 @@ const LATENCY: &str = "NDS-09";
 /// The turns of a trace that explores, and the most of the smallest one that is left of it.
 const STEPS: usize = 8;
 const SMALLEST: usize = 4;
-
-/// Cases that no defect turns red, with the reason.
-const WITHOUT_DEFECT: &[(&str, &str)] = &[(
-    "INS-29",
-    "of level INFO, and the mock does not look instances up by system UUID",
-)];
 
 fn area(case: &str) -> &str {
     case.split('-').next().unwrap_or_default()
@@ -92,7 +86,6 @@ fn run_suite(defect: &Defect, only: Vec<String>) -> Report {
         inputs: inputs(folder.path(), defect.name),
         waivers: Waivers::default(),
         only,
-        profiles: BTreeSet::new(),
         allow_mutations: true,
         run_id: "defects".to_owned(),
     };
@@ -118,7 +111,7 @@ fn difference(defect: &Defect, report: &Report) -> Option<String> {
     }
     let lines = report.judged.iter();
     let lines = lines.filter(|one| others.contains(&&one.case.id));
-    let lines: Vec<_> = lines.filter_map(|one| report::line(one, false)).collect();
+    let lines: Vec<_> = lines.filter_map(report::line).collect();
     let name = defect.name;
     Some(format!(
         "{name}: not red {missed:?}, red besides {others:?}\n{}",
@@ -214,7 +207,7 @@ fn each_defect_fails_its_cases_of_the_whole_suite() {
 }
 
 #[test]
-fn each_case_has_a_defect_or_a_reason() {
+fn each_case_has_a_defect() {
     let defects = defects::all();
     let red: BTreeSet<_> = defects.iter().flat_map(|one| &one.cases).copied().collect();
     let ids: BTreeSet<_> = cases::all().into_iter().map(|case| case.id).collect();
@@ -226,12 +219,6 @@ fn each_case_has_a_defect_or_a_reason() {
         let is_found = !one.cases.is_empty() || one.explored.is_some();
         assert!(is_found, "{}: a case or a seed is missing", one.name);
     }
-    for (id, reason) in WITHOUT_DEFECT {
-        assert!(ids.contains(id) && !reason.is_empty(), "{id}");
-        assert!(!red.contains(id), "{id} has a defect");
-    }
-    let excused: BTreeSet<_> = WITHOUT_DEFECT.iter().map(|(id, _)| *id).collect();
-    let without = ids.difference(&red).filter(|id| !excused.contains(*id));
-    let without: Vec<_> = without.collect();
+    let without: Vec<_> = ids.difference(&red).collect();
     assert!(without.is_empty(), "no defect turns them red: {without:?}");
 }

@@ -69,14 +69,12 @@ pub enum Error {
         provider: &'static str,
     },
     /// A provider of this repository failed its conformance run.
-    #[error("the conformance run of the provider {provider} failed ({status}){}", to_report(report.as_deref()))]
+    #[error("the conformance run of the provider {provider} failed ({status})")]
     NotConforming {
         /// The provider.
         provider: &'static str,
         /// How the suite ended.
         status: std::process::ExitStatus,
-        /// The report in JSON, if the suite writes one.
-        report: Option<PathBuf>,
     },
     /// `KUBEBUILDER_ASSETS` is set, but a program is not there.
     #[error(
@@ -263,11 +261,6 @@ fn place(log: &Path) -> String {
     } else {
         String::new()
     }
-}
-
-fn to_report(report: Option<&Path>) -> String {
-    let to = |path: &Path| format!("; its report is {}", path.display());
-    report.map(to).unwrap_or_default()
 }
 
 /// Some names, how many there are in all, and a verb.

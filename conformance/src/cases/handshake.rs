@@ -1,7 +1,6 @@
 //! `ProviderService`: the handshake, its declarations, and the heartbeat.
 
 mod declarations;
-mod methods;
 
 use std::time::Duration;
 
@@ -38,7 +37,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("IDN-14", no_range),
     ];
     checks.extend(declarations::checks());
-    checks.extend(methods::checks());
     checks
 }
 

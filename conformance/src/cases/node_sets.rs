@@ -1,14 +1,13 @@
 //! `NodeSetsService`. A comparison that names a revision, and nodes of it, shows whether it is held.
 
-mod broken;
-
 use std::time::Duration;
 
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use outrigger_api::v1::{
     ErrorReason, LoadBalancerDisposition as Disposition, Node, NodeAddress, NodeTargets,
+    SyncNodeSetRequest,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     call_error::CallError,
@@ -19,7 +18,7 @@ use crate::{
 };
 
 pub(super) fn checks() -> Vec<Check> {
-    let mut checks = vec![
+    vec![
         check("NDS-01", messages),
         check("NDS-02", some_nodes),
         check("NDS-05", unknown_revision),
@@ -31,9 +30,13 @@ pub(super) fn checks() -> Vec<Check> {
         check("NDS-12", no_nodes),
         check("NDS-13", echo),
         check("NDS-14", unknown_name),
-    ];
-    checks.extend(broken::checks());
-    checks
+        check("NDS-03", cancelled),
+        check("NDS-04", no_complete),
+        check("NDS-07", wrong_node_count),
+        check("NDS-20", no_revision),
+        check("NDS-21", name_twice),
+        check("NDS-22", no_messages),
+    ]
 }
 
 /// Nodes that no instance has: a set is held whatever its nodes are.
@@ -63,13 +66,19 @@ impl Subject {
         Ok(self.client.sync_node_set(upload).await?.revision)
     }
 
+    /// Skips the case where no call names targets.
+    fn needs_load_balancers(&self) -> Verdict {
+        if self.declares(LoadBalancers) {
+            return Ok(());
+        }
+        Err(skipped(
+            "no call names targets: Capabilities.load_balancers is not declared",
+        ))
+    }
+
     /// True if the targets are held.
     async fn resolves(&self, targets: NodeTargets) -> Verdict<bool> {
-        if !self.declares(LoadBalancers) {
-            return Err(skipped(
-                "no call names targets: Capabilities.load_balancers is not declared",
-            ));
-        }
+        self.needs_load_balancers()?;
         match self.get(&self.service(), Some(targets)).await {
             Ok(_) => Ok(true),
             Err(error) if error.is(ErrorReason::NodeSetUnknown) => Ok(false),
@@ -108,11 +117,7 @@ async fn messages(subject: &Subject) -> Verdict {
 
 /// Ensures a load balancer with these nodes of a revision that has all, and compares it with them.
 async fn balances(subject: &Subject, nodes: &[Node]) -> Verdict {
-    if !subject.declares(LoadBalancers) {
-        return Err(skipped(
-            "no call names targets: Capabilities.load_balancers is not declared",
-        ));
-    }
+    subject.needs_load_balancers()?;
     let (service, revision) = (subject.service(), subject.name());
     subject.sync(&revision, &[&subject.target_nodes()]).await?;
     let targets = Some(named(&revision, Some(names(nodes))));
@@ -142,11 +147,7 @@ async fn unknown_name(subject: &Subject) -> Verdict {
 }
 
 async fn unknown_revision(subject: &Subject) -> Verdict {
-    if !subject.declares(LoadBalancers) {
-        return Err(skipped(
-            "no call names targets: Capabilities.load_balancers is not declared",
-        ));
-    }
+    subject.needs_load_balancers()?;
     let service = subject.service();
     let unknown = Some(named("never-synced", None));
     let expected = "an Ensure that names a revision that is not held is NODE_SET_UNKNOWN";
@@ -209,4 +210,88 @@ async fn echo(subject: &Subject) -> Verdict {
     let answered = subject.sync(&revision, &[&nodes(1)]).await?;
     let expected = format!("the revision {revision:?}");
     expect(answered == revision, expected, format!("{answered:?}"))
+}
+
+/// Sends an upload that must be refused.
+async fn upload_is_refused(
+    subject: &Subject,
+    upload: Vec<SyncNodeSetRequest>,
+    described: &str,
+) -> Verdict {
+    let expected = format!("{described} is INVALID_REQUEST");
+    let synced = subject.client.sync_node_set(stream::iter(upload)).await;
+    let applied = |answer| format!("it is applied: {answer:?}");
+    refused(synced, &[ErrorReason::InvalidRequest], expected, applied)
+}
+
+/// An upload of three nodes in as many messages.
+fn three(subject: &Subject, revision: &str) -> Vec<SyncNodeSetRequest> {
+    let nodes = nodes(3);
+    let messages: Vec<_> = nodes.chunks(1).collect();
+    upload(&subject.client.context(), revision, &messages)
+}
+
+async fn cancelled(subject: &Subject) -> Verdict {
+    let nodes = nodes(2);
+    // Both are held, unless the part of a third one is applied.
+    let before = [subject.name(), subject.name()];
+    for revision in &before {
+        subject.sync(revision, &[&nodes]).await?;
+    }
+    let mut upload = three(subject, "");
+    upload.pop();
+    // It never ends: the call is dropped before its last message.
+    let messages = stream::iter(upload).chain(stream::pending());
+    let call = subject.client.sync_node_set(messages);
+    if let Ok(Ok(answer)) = timeout(Duration::from_millis(200), call).await {
+        return Err(failed(
+            "an upload without its last message is not answered",
+            format!("it is applied as {:?}", answer.revision),
+        ));
+    }
+    // The provider handles the reset stream a moment later; the set must not appear then.
+    sleep(Duration::from_millis(200)).await;
+    for revision in &before {
+        held(subject, revision, &nodes).await?;
+    }
+    Ok(())
+}
+
+async fn no_complete(subject: &Subject) -> Verdict {
+    let refused_one = subject.name();
+    let mut upload = three(subject, &refused_one);
+    if let Some(last) = upload.last_mut() {
+        last.complete = false;
+    }
+    upload_is_refused(subject, upload, "an upload without complete").await?;
+    not_held(subject, &refused_one).await
+}
+
+async fn wrong_node_count(subject: &Subject) -> Verdict {
+    let (nodes, before, refused_one) = (nodes(2), subject.name(), subject.name());
+    subject.sync(&before, &[&nodes]).await?;
+    let mut upload = three(subject, &refused_one);
+    // A message is lost.
+    upload.remove(1);
+    let described = "an upload of 2 nodes with a node_count of 3";
+    upload_is_refused(subject, upload, described).await?;
+    not_held(subject, &refused_one).await?;
+    held(subject, &before, &nodes).await
+}
+
+async fn no_revision(subject: &Subject) -> Verdict {
+    upload_is_refused(subject, three(subject, ""), "an upload without a revision").await
+}
+
+async fn name_twice(subject: &Subject) -> Verdict {
+    let refused_one = subject.name();
+    let mut upload = three(subject, &refused_one);
+    let first = upload[0].nodes.clone();
+    upload[1].nodes = first;
+    upload_is_refused(subject, upload, "an upload with a name twice").await?;
+    not_held(subject, &refused_one).await
+}
+
+async fn no_messages(subject: &Subject) -> Verdict {
+    upload_is_refused(subject, Vec::new(), "an upload without messages").await
 }

@@ -1,21 +1,21 @@
 //! Broken connections, deadlines, restarts, and no stale resources.
 
-mod hanging;
 mod load_balancers;
 mod process;
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, ListInstancesRequest};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    connection::Manner,
+    client::Client,
     inputs::limit,
     subject::Subject,
-    verdict::{Verdict, expect},
+    verdict::{Verdict, expect, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
@@ -23,11 +23,11 @@ pub(super) fn checks() -> Vec<Check> {
         check("RES-02", short_deadline),
         check("RES-11", cut),
         check("RES-12", lost_reply),
-        check("RES-13", late_replies),
         check("RES-20", abandoned_list),
         check("RES-09", nothing_left),
+        check("RES-25", status_beside_lookups),
+        check("RES-26", given_up_lookups),
     ];
-    checks.extend(hanging::checks());
     checks.extend(process::checks());
     checks.extend(load_balancers::checks());
     checks
@@ -76,17 +76,6 @@ async fn lost_reply(subject: &Subject) -> Verdict {
     is_healthy(subject).await
 }
 
-async fn late_replies(subject: &Subject) -> Verdict {
-    let manner = Manner {
-        late: Duration::from_millis(300),
-        ..Manner::default()
-    };
-    let subject = &subject.connect_with(manner).await?;
-    look_up(subject).await?;
-    subject.client.call(GetStatusRequest {}).await?;
-    Ok(())
-}
-
 async fn nothing_left(subject: &Subject) -> Verdict {
     // Once more: a Delete that failed after its case may work by now.
     subject.clean_up().await?;
@@ -113,5 +102,72 @@ async fn abandoned_list(subject: &Subject) -> Verdict {
         // It may have ended before.
         let _ = tokio::time::timeout(Duration::from_millis(wait), listed).await;
     }
+    is_healthy(subject).await
+}
+
+/// Lookups that wait at once: more than a small pool of threads has.
+const LOOKUPS: usize = 32;
+/// How often as many are given up: together more than a large pool has.
+const WAVES: usize = 8;
+/// The time until a provider has begun calls that were sent to it.
+const BEGUN: Duration = Duration::from_millis(100);
+/// `GetStatus` answers within 100 ms, with patience for a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Does `work` while lookups wait for the cloud, and gives them up at its end.
+async fn beside_lookups<T>(
+    subject: &Subject,
+    work: impl Future<Output = Verdict<T>>,
+) -> Verdict<T> {
+    let lookups = join_all((0..LOOKUPS).map(|_| look_up(subject)));
+    tokio::select! {
+        biased;
+        _ended = lookups => Err(skipped("no lookup waits for the cloud that hangs")),
+        worked = work => worked,
+    }
+}
+
+async fn status(client: &Client, during: &str) -> Verdict {
+    let start = Instant::now();
+    client.call(GetStatusRequest {}).await?;
+    let took = start.elapsed();
+    expect(
+        took <= AT_ONCE,
+        format!("GetStatus is answered within {AT_ONCE:?} {during}"),
+        format!("{took:?}"),
+    )
+}
+
+async fn status_beside_lookups(subject: &Subject) -> Verdict {
+    let during = format!("while {LOOKUPS} lookups wait for the cloud");
+    let check = beside_lookups(subject, async {
+        for _ in 0..5 {
+            // Also those that a provider begins late fill its threads.
+            sleep(BEGUN / 2).await;
+            status(&subject.client, &during).await?;
+        }
+        subject.connect().await.map(drop)
+    });
+    let hangs = &subject.inputs().commands.cloud_hangs;
+    Box::pin(subject.switched(hangs, check)).await
+}
+
+async fn given_up_lookups(subject: &Subject) -> Verdict {
+    let given_up = async {
+        for _ in 0..WAVES {
+            // Some servers close a connection on which much is given up at once.
+            let subject = &subject.connect().await?;
+            let wait = async {
+                sleep(BEGUN).await;
+                Ok(())
+            };
+            beside_lookups(subject, wait).await?;
+        }
+        let during = format!("after {} lookups were given up", WAVES * LOOKUPS);
+        let subject = &subject.connect().await?;
+        status(&subject.client, &during).await
+    };
+    let hangs = &subject.inputs().commands.cloud_hangs;
+    Box::pin(subject.switched(hangs, given_up)).await?;
     is_healthy(subject).await
 }

@@ -19,7 +19,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("RTE-06", full_table),
         check("RTE-10", deleted_by),
         check("RTE-15", other_node),
-        check("RTE-18", successes),
     ];
     checks.extend(lists::checks());
     checks.extend(broken::checks());
@@ -192,12 +191,4 @@ async fn other_node(subject: &Subject) -> Verdict {
     let _ = subject.change_route(Change::Delete, None, &other).await?;
     listed(subject, &routes, &nodes[0]).await?;
     Ok(())
-}
-
-async fn successes(subject: &Subject) -> Verdict {
-    let node = &subject.route_targets().await?[0];
-    let routes = subject.new_routes(node, 1).await?;
-    // Both are held against the outcome that is their success.
-    subject.create_routes(&routes).await?;
-    subject.delete_routes(&routes).await
 }

@@ -1,14 +1,10 @@
 //! `provider-conformance explore`.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 
-use super::{Subject, duration, print, random_run_id, run_id};
+use super::{Subject, duration, print, random_run_id};
 use crate::{
     explore::{self, Explored, Plan, Trace},
     run::{NoReport, Settings},
@@ -38,13 +34,9 @@ pub(super) struct Explore {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..), value_name = "N")]
     steps: u8,
 
-    /// Make, change and delete load balancers and routes: explore does nothing else
+    /// Make, change and delete load balancers: explore does nothing else
     #[arg(long, required = true)]
     allow_mutations: bool,
-
-    /// Names the run in everything that it makes [default: random]
-    #[arg(long = "run-id", value_parser = run_id, value_name = "ID")]
-    id: Option<String>,
 }
 
 impl Explore {
@@ -67,16 +59,12 @@ impl Explore {
         let options: String = endpoint.chain(inputs).collect();
         let command = format!("provider-conformance explore --allow-mutations{options}");
         let (endpoint, inputs, _folder) = self.subject.read()?;
-        let settings = Settings::plain(endpoint, inputs, self.id.unwrap_or_else(random_run_id));
-        let is_terminal = std::io::stderr().is_terminal();
+        let settings = Settings::plain(endpoint, inputs, random_run_id());
         let mut last = String::new();
-        let begins = |explored: &Explored, trace: &Trace| {
+        // A line for the failure, and for each smaller trace.
+        let begins = |explored: &Explored, _: &Trace| {
             let state = explored.progress();
-            if is_terminal {
-                eprint!("\r\u{1b}[K{state}: {:.60}", trace.to_string());
-                let _ = std::io::stderr().flush();
-            } else if explored.failure.is_some() && state != last {
-                // A line for the failure, and for each smaller trace.
+            if explored.failure.is_some() && state != last {
                 eprintln!("{state}");
                 last = state;
             }
@@ -90,9 +78,6 @@ impl Explore {
             }
             Err(error) => return Err(error.into()),
         };
-        if is_terminal {
-            eprint!("\r\u{1b}[K");
-        }
         print(&format!("{explored}\n"))?;
         let failed = explored.failure.is_some() || !explored.leftovers.is_empty();
         Ok(ExitCode::from(u8::from(failed)))

@@ -1,8 +1,5 @@
 //! `provider-conformance new`.
 
-#[cfg(test)]
-mod tests;
-
 use std::{
     fmt::Write as _,
     fs,
@@ -76,23 +73,66 @@ fn sdk_at(language: Language, path: &Path) -> anyhow::Result<String> {
         );
     }
     let whole = path.canonicalize().with_context(at)?;
-    let is_package = whole.is_file()
-        && whole
-            .extension()
-            .is_some_and(|end| language.package().is_some_and(|package| end == package));
-    let manifest = language.manifest();
-    if !is_package && !whole.join(manifest).is_file() {
-        bail!(
-            "{}: it has no {manifest}: name the folder of the SDK for {}",
-            at(),
-            language.title()
-        );
-    }
     match whole.into_os_string().into_string() {
         Ok(text) if !text.contains(char::is_control) => Ok(text),
         _ => bail!(
             "{}: a manifest cannot hold this path: move the SDK to one of plain letters",
             at()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Folders that are written or refused, and paths of SDKs.
+
+    use std::fs;
+
+    use super::New;
+    use crate::project::Language;
+
+    #[test]
+    fn folder_that_holds_something_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("README.md"), "mine").unwrap();
+        let error = new(folder.path()).run().unwrap_err().to_string();
+        assert!(
+            error.ends_with("is not empty: name another folder with --output"),
+            "{error}"
+        );
+        assert_eq!(
+            fs::read_to_string(folder.path().join("README.md")).unwrap(),
+            "mine"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn folder_is_made_and_has_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("deep/acme");
+        new(&output).run().unwrap();
+        let main = fs::read_to_string(output.join("src/provider_acme/main.py")).unwrap();
+        assert!(main.contains("\"acme\""));
+        assert!(output.join(".github/workflows/conformance.yml").is_file());
+    }
+
+    #[test]
+    fn sdk_is_there_and_not_of_java() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |language, path: &str| super::sdk_at(language, &folder.path().join(path));
+        assert!(at(Language::Go, "missing").is_err());
+        assert!(at(Language::Go, "").is_ok());
+        let error = at(Language::Java, "").unwrap_err().to_string();
+        assert!(error.contains("run `mvn install` there"), "{error}");
+    }
+
+    fn new(output: &std::path::Path) -> New {
+        New {
+            language: Language::Python,
+            name: "acme".parse().unwrap(),
+            output: Some(output.to_owned()),
+            sdk: None,
+        }
     }
 }

@@ -53,18 +53,14 @@ pub(super) fn traces(
 fn part_of(world: &Arc<World>) -> Boxed<TraceModel> {
     let world = Arc::clone(world);
     let words: Vec<_> = WORDS.split(' ').collect();
-    let most = world.names.len().max(1);
+    let most = world.names.len();
     let left_out = collection::vec(weighted(LEFT_OUT), words.len());
     let model = move |(count, left_out): (usize, Vec<bool>)| {
         let mut part = World::clone(&world);
         part.names.truncate(count);
-        // A provider of routes alone has nothing else that changes.
-        let least = if world.names.is_empty() { "route" } else { "" };
-        for (word, _) in words.iter().zip(left_out).filter(|(_, is_out)| *is_out) {
-            if *word != least {
-                part.without.insert((*word).to_owned());
-            }
-        }
+        let left_out = words.iter().zip(left_out).filter(|(_, is_out)| *is_out);
+        let left_out = left_out.map(|(word, _)| (*word).to_owned());
+        part.without.extend(left_out);
         let desired = Desired::new(&part);
         let world = Arc::new(part);
         TraceModel { world, desired }
@@ -122,14 +118,9 @@ impl TraceModel {
     fn step(&self) -> Boxed<Step> {
         let fault = or_default(self.fault());
         let step = |(fault, change): (Option<Fault>, Change)| {
-            let may_fail = |fault: &Fault| match change {
-                // The calls about a route are repeated whatever comes.
-                Change::Route(..) | Change::NoRoute(_) => false,
-                // Its calls are several.
-                Change::Nodes(_) => !matches!(fault, Fault::Kill(_)),
-                _ => true,
-            };
-            let fault = fault.filter(may_fail);
+            // The calls about targets are several.
+            let is_single = !matches!(change, Change::Nodes(_));
+            let fault = fault.filter(|fault| is_single || !matches!(fault, Fault::Kill(_)));
             Step { change, fault }
         };
         (fault, self.change()).prop_map(step).boxed()
@@ -155,38 +146,13 @@ impl TraceModel {
     }
 
     fn change(&self) -> Boxed<Change> {
-        let world = &self.world;
-        let mut options = Vec::new();
-        if !world.names.is_empty() {
-            let services = world.names.iter().map(|name| (1, self.service(*name)));
-            options.push((60, choice(services.collect())));
-            if self.has("nodes") {
-                options.push((15, self.targets().prop_map(Change::Nodes).boxed()));
-            }
-        }
-        if world.routes > 0 && self.has("route") {
-            options.push((20, self.route()));
+        let services = self.world.names.iter();
+        let services = services.map(|name| (1, self.service(*name)));
+        let mut options = vec![(60, choice(services.collect()))];
+        if self.has("nodes") {
+            options.push((15, self.targets().prop_map(Change::Nodes).boxed()));
         }
         choice(options)
-    }
-
-    fn route(&self) -> Boxed<Change> {
-        let numbers = (0..self.world.routes).collect();
-        let change = (
-            any_of(numbers),
-            any_of(self.world.nodes.clone()),
-            weighted(0.3).no_shrink(),
-        );
-        let may_go = self.has("delete");
-        change
-            .prop_map(move |(number, node, goes)| {
-                if goes && may_go {
-                    Change::NoRoute(number)
-                } else {
-                    Change::Route(number, node)
-                }
-            })
-            .boxed()
     }
 
     fn targets(&self) -> Boxed<Vec<Target>> {

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use outrigger_api::v1::{
-    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, NodeTargets, Route,
-    Service,
+    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, NodeTargets, Service,
 };
 use tokio::time::sleep;
 
@@ -25,8 +24,6 @@ pub(super) enum Job {
     Ensure(char, Service),
     Update(char, Service),
     Delete(char, Service),
-    /// Routes to delete, then one to create.
-    Routes(Vec<Route>, Option<Route>),
 }
 
 /// The end of a step.
@@ -35,7 +32,6 @@ pub(super) enum Done {
     Ready(LoadBalancerAnswer),
     Refused(CallError),
     Gone,
-    Routed,
     /// The call may have worked, and is not repeated.
     Unsettled,
 }
@@ -126,16 +122,6 @@ impl StepCaller {
                 subject.leftovers().forget(service);
                 Ok(Done::Gone)
             }
-            Job::Routes(delete, create) => {
-                if !delete.is_empty() {
-                    Rule::ENDED.of(subject.delete_routes(delete).await)?;
-                }
-                if let Some(route) = create {
-                    let routes = std::slice::from_ref(route);
-                    Rule::ENDED.of(subject.create_routes(routes).await)?;
-                }
-                Ok(Done::Routed)
-            }
         }
     }
 
@@ -177,7 +163,6 @@ impl StepCaller {
             Job::Ensure(_, service) => subject.ensure_once(service, self.targets.clone()).await,
             Job::Delete(_, service) => subject.delete_once(service).await,
             Job::Update(_, service) => subject.update(service, self.targets.clone()).await,
-            Job::Routes(..) => Ok(LoadBalancerAnswer::default()),
         }
     }
 }

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use outrigger_api::{
-    ListPage, MethodRequest,
-    v1::{
-        ListLoadBalancersRequest, ListRoutesRequest, LoadBalancerAnswer,
-        LoadBalancerDisposition as Disposition, NodeTargets, OwnedLoadBalancer, Service,
-    },
+use outrigger_api::v1::{
+    ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition,
+    NodeTargets, OwnedLoadBalancer, Service,
 };
 use tokio::time::{Instant, sleep};
 
@@ -19,7 +16,7 @@ use super::{
 use crate::{
     call_error::CallError,
     inputs::limit,
-    subject::{Subject, Unended, describe, destination, is_passing, leads_to, repeated},
+    subject::{Subject, Unended, describe, is_passing, repeated},
 };
 
 /// Between two calls of which the first one was refused for the moment.
@@ -54,35 +51,19 @@ async fn get(
     repeated(within, &[end], call).await
 }
 
-/// A complete list.
-pub(super) async fn list<R>(
-    subject: &Subject,
-    rule: &'static Rule,
-) -> Result<Vec<<R::Response as ListPage>::Item>, Broken>
-where
-    R: MethodRequest<Response: ListPage> + Default,
-{
-    let rpc = R::METHOD.name;
-    let listed = patient(subject, async || subject.client.list(R::default()).await).await;
-    match listed {
-        Ok(listed) if listed.is_complete() => Ok(listed.entries),
-        Ok(listed) => {
-            let actual = format!("complete by message: {:?}", listed.completes);
-            Err(rule.broken(
-                format!("{rpc} ends with a message that has complete"),
-                actual,
-            ))
-        }
-        Err(error) => Err(rule.broken(format!("{rpc} is answered"), error)),
-    }
-}
-
-/// All load balancers of the cluster; none where they are not listed.
+/// All load balancers of the cluster, by a complete list; none where they are not listed.
 pub(super) async fn balancers(subject: &Subject) -> Result<Vec<OwnedLoadBalancer>, Broken> {
     if !subject.load_balancers().list {
         return Ok(Vec::new());
     }
-    list::<ListLoadBalancersRequest>(subject, Rule::LIST).await
+    let request = ListLoadBalancersRequest::default;
+    let listed = patient(subject, async || subject.client.list(request()).await).await;
+    let listed = listed.map_err(|error| Rule::LIST.broken("a list is answered", error))?;
+    if listed.is_complete() {
+        return Ok(listed.entries);
+    }
+    let actual = format!("complete by message: {:?}", listed.completes);
+    Err(Rule::LIST.broken("a list ends with a message that has complete", actual))
 }
 
 /// Holds all answers about settled objects against the desired state.
@@ -113,8 +94,7 @@ pub(super) async fn after_turn(stage: &Stage) -> Result<(), Broken> {
     for (name, service) in &stage.gone {
         is_absent(subject, *name, service).await?;
     }
-    is_listed(stage).await?;
-    has_routes(stage).await
+    is_listed(stage).await
 }
 
 async fn is_absent(subject: &Subject, name: char, service: &Service) -> Result<(), Broken> {
@@ -151,46 +131,10 @@ async fn is_listed(stage: &Stage) -> Result<(), Broken> {
     Err(Rule::LIST.broken(expected, named(&uids)))
 }
 
-async fn has_routes(stage: &Stage) -> Result<(), Broken> {
-    if stage.destinations.is_empty() {
-        return Ok(());
-    }
-    let listed = list::<ListRoutesRequest>(&stage.subject, Rule::ROUTES).await?;
-    for (number, to) in stage.destinations.iter().enumerate() {
-        let entries = listed
-            .iter()
-            .filter(|route| destination(route) == Some(*to));
-        let entries: Vec<_> = entries.collect();
-        let node = stage.target_of(number);
-        let holds = match (node, &*entries) {
-            (None, entries) => entries.is_empty(),
-            (Some(node), [one]) => leads_to(one, node),
-            (Some(_), _) => false,
-        };
-        if !holds {
-            let node = node.map_or("no Node", |node| &node.name);
-            let expected = format!("ListRoutes has route {number}, to {to}, lead to {node}");
-            return Err(Rule::ROUTES.broken(expected, format!("{entries:?}")));
-        }
-    }
-    Ok(())
-}
-
 /// All that the provider and its cloud show of a stage, without identities, sorted.
 pub(super) async fn shown(stage: &Stage) -> Result<Vec<String>, Broken> {
     let subject = &stage.subject;
     let mut identities = stage.identities();
-    if !stage.destinations.is_empty() {
-        let listed = list::<ListRoutesRequest>(subject, Rule::ROUTES).await?;
-        for (number, to) in stage.destinations.iter().enumerate() {
-            for route in listed
-                .iter()
-                .filter(|route| destination(route) == Some(*to))
-            {
-                identities.text(&route.name, &format!("name of route {number}"));
-            }
-        }
-    }
     let listed = balancers(subject).await?;
     let mut lines = Vec::new();
     for (name, life) in &stage.lives {

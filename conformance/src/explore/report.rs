@@ -31,8 +31,6 @@ pub struct Found {
     pub broken: Broken,
     /// The seed of the first trace, and its turns.
     pub seed: (u64, usize),
-    /// The first trace failed again, when it was made once more.
-    pub always: bool,
     /// Traces that were tried since, and the time that they took.
     pub shrunk: (usize, Duration),
 }
@@ -92,12 +90,6 @@ impl Found {
         line("expected", expected)?;
         line("actual", actual)?;
         line("clause", &rule.clause.to_string())?;
-        if !self.always {
-            line(
-                "seldom",
-                "the first trace did not fail again when it was made once more",
-            )?;
-        }
         let (seed, steps) = self.seed;
         let (tried, took) = self.shrunk;
         let (now, seconds) = (self.trace.0.len(), took.as_secs_f64());

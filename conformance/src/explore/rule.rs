@@ -56,15 +56,13 @@ rules! {
     ADDRESSES "the addresses stay when only ports or targets change",
         "load_balancers.proto" "EnsureLoadBalancer"
         "A change of ports or targets MUST NOT change the addresses: clients know them.";
-    FRESH "a changed load balancer is as a new one with the same Service, and so is a route",
+    FRESH "a changed load balancer is as a new one with the same Service",
         "load_balancers.proto" "EnsureLoadBalancer"
         "Makes the load balancer, or changes it, to what the Service and its targets say.";
     ABSENT "a deleted load balancer is ABSENT",
         "load_balancers.proto" "DeleteLoadBalancer" "Removes the load balancer and every part of it.";
     LEFT "after the last deletion the cloud is as before",
         "load_balancers.proto" "DeleteLoadBalancer" "Removes the load balancer and every part of it.";
-    ROUTES "a list has the routes that were asked for",
-        "routes.proto" "CreateRoute" "Makes a route; one that exists as requested is a success.";
     PROCESS "the provider's process runs on",
         "common.proto" "" "a provider MUST survive a duplicate all the same:";
 }

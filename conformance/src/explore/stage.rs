@@ -1,12 +1,9 @@
-//! One stage: a cluster whose Services, targets and routes follow a trace, with a look at the provider after each turn.
+//! One stage: a cluster whose Services and targets follow a trace, with a look at the provider after each turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, stream};
-use ipnet::IpNet;
-use outrigger_api::v1::{
-    ListRoutesRequest, LoadBalancerAnswer, LoadBalancerStatus, Node, Route, Service,
-};
+use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerStatus, Node, Service};
 
 use super::{
     job::{Done, Job, StepCaller},
@@ -16,7 +13,7 @@ use super::{
     trace::{Change, Fault, Port, Spec, Step, Target, Turn},
     world::Desired,
 };
-use crate::subject::{Subject, describe, destination, leads_to, port};
+use crate::subject::{Subject, describe, port};
 
 /// The cluster of a stage, and what the provider said of it.
 pub(super) struct Stage {
@@ -25,10 +22,6 @@ pub(super) struct Stage {
     pub(super) lives: BTreeMap<char, Life>,
     /// All Services that have been deleted for good.
     pub(super) gone: Vec<(char, Service)>,
-    /// The destinations of routes by their numbers.
-    pub(super) destinations: Vec<IpNet>,
-    /// Machines as targets of routes.
-    pub(super) machines: Vec<Node>,
     /// UIDs of load balancers that were listed before.
     pub(super) others: BTreeSet<String>,
 }
@@ -65,10 +58,6 @@ impl Stage {
             identities.uid(&service.uid, &format!("UID of {name}"));
             identities.text(&service.name, &name.to_string());
         }
-        for (number, to) in self.destinations.iter().enumerate() {
-            let word = format!("destination of route {number}");
-            identities.text(&to.to_string(), &word);
-        }
         for (name, life) in &self.lives {
             let identity = life.ready.identity.clone().unwrap_or_default();
             identities.text(&identity.id, &format!("ID of {name}"));
@@ -96,7 +85,7 @@ impl Stage {
         let mut jobs = Vec::new();
         for Step { change, fault } in &turn.0 {
             self.desired.apply(change);
-            let of_change = self.jobs(change).await?;
+            let of_change = self.jobs(change);
             jobs.extend(of_change.into_iter().map(|job| (job, *fault)));
         }
         let targets = Rule::ENDED.of(self.subject.targets(&self.nodes()).await)?;
@@ -154,32 +143,26 @@ impl Stage {
                 self.turn(&Turn::of(Change::Service(name, spec))).await?;
             }
         }
-        for (number, node) in desired.routes {
-            self.turn(&Turn::of(Change::Route(number, node))).await?;
-        }
         Ok(())
     }
 
     /// Deletes everything, one after the other.
     pub(super) async fn end(&mut self) -> Result<(), Broken> {
-        let services = self.lives.keys().map(|name| Change::Delete(*name));
-        let routes = self.desired.routes.keys();
-        let changes = services.chain(routes.map(|number| Change::NoRoute(*number)));
-        for change in changes.collect::<Vec<_>>() {
-            self.turn(&Turn::of(change)).await?;
+        for name in self.lives.keys().copied().collect::<Vec<_>>() {
+            self.turn(&Turn::of(Change::Delete(name))).await?;
         }
         Ok(())
     }
 
     /// The calls that a change asks for.
-    async fn jobs(&mut self, change: &Change) -> Result<Vec<Job>, Broken> {
-        Ok(match change {
+    fn jobs(&mut self, change: &Change) -> Vec<Job> {
+        match change {
             Change::Service(name, spec) => {
                 vec![Job::Ensure(*name, self.service(*name, spec))]
             }
             Change::ClusterIp(name) | Change::Delete(name) => {
                 let Some(life) = self.lives.get_mut(name) else {
-                    return Ok(Vec::new());
+                    return Vec::new();
                 };
                 life.settled = false;
                 life.aim = Aim::Deleted;
@@ -195,10 +178,7 @@ impl Stage {
                 let job = |(name, life): (&char, &Life)| Job::Update(*name, life.service.clone());
                 served.map(job).collect()
             }
-            Change::Route(number, _) | Change::NoRoute(number) => {
-                self.route(*number).await?.into_iter().collect()
-            }
-        })
+        }
     }
 
     /// The Service of a name with these fields.
@@ -279,32 +259,9 @@ impl Stage {
         self.desired.nodes.iter().filter_map(node).collect()
     }
 
-    /// The Node that a route leads to.
-    pub(super) fn target_of(&self, number: usize) -> Option<&Node> {
-        let name = self.desired.routes.get(&number)?;
-        self.machines.iter().find(|node| node.name == *name)
-    }
-
-    /// The calls that make a route as it is desired, from the list; none where no part of a range is free for it.
-    async fn route(&self, number: usize) -> Result<Option<Job>, Broken> {
-        let Some(to) = self.destinations.get(number).copied() else {
-            return Ok(None);
-        };
-        let node = self.target_of(number);
-        let listed = look::list::<ListRoutesRequest>(&self.subject, Rule::ROUTES).await?;
-        let is_wrong = |route: &Route| {
-            destination(route) == Some(to) && !node.is_some_and(|node| leads_to(route, node))
-        };
-        let wrong = listed.into_iter().filter(is_wrong).collect();
-        let create = node.map(|node| self.subject.route(to, node));
-        Ok(Some(Job::Routes(wrong, create)))
-    }
-
     /// Takes the end of a step; the name of a Service that was refused.
     fn take(&mut self, job: &Job, done: Done) -> Result<Option<char>, Broken> {
-        let (Job::Ensure(name, _) | Job::Update(name, _) | Job::Delete(name, _)) = job else {
-            return Ok(None);
-        };
+        let (Job::Ensure(name, _) | Job::Update(name, _) | Job::Delete(name, _)) = job;
         let spec = self.desired.spec(*name).cloned().unwrap_or_default();
         let Some(life) = self.lives.get_mut(name) else {
             return Ok(None);
@@ -351,7 +308,7 @@ impl Stage {
                     self.lives.remove(name);
                 }
             }
-            Done::Routed | Done::Unsettled => {}
+            Done::Unsettled => {}
         }
         Ok(None)
     }

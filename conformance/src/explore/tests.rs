@@ -30,7 +30,6 @@ fn world() -> World {
         families: texts(&["IPv4", "IPv6"]),
         second_protocol: Some("UDP".to_owned()),
         annotations: 2,
-        routes: 4,
         ..World::default()
     }
 }

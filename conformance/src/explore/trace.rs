@@ -30,10 +30,6 @@ pub enum Change {
     Delete(char),
     /// All targets from now on.
     Nodes(Vec<Target>),
-    /// The route leads to this Node.
-    Route(usize, String),
-    /// The route is deleted.
-    NoRoute(usize),
 }
 
 /// The fields of a Service with a load balancer, as far as they are not those of a plain one.
@@ -90,7 +86,7 @@ pub enum Fault {
 }
 
 /// The words of fields, changes and faults that `explore.without` of the inputs may name.
-pub const WORDS: &str = "type ports policy affinity families ranges annotations delete nodes route together cut deadline \
+pub const WORDS: &str = "type ports policy affinity families ranges annotations delete nodes together cut deadline \
                          kill twice once";
 
 impl Trace {
@@ -112,13 +108,10 @@ impl Turn {
 }
 
 impl Change {
-    /// The object of its calls: steps about one object, or about none, are never made together.
-    pub(super) fn key(&self) -> Option<String> {
+    /// The Service of its calls: steps about one Service, or about none, are never made together.
+    pub(super) const fn key(&self) -> Option<char> {
         match self {
-            Self::Service(name, _) | Self::ClusterIp(name) | Self::Delete(name) => {
-                Some(name.to_string())
-            }
-            Self::Route(number, _) | Self::NoRoute(number) => Some(format!("route {number}")),
+            Self::Service(name, _) | Self::ClusterIp(name) | Self::Delete(name) => Some(*name),
             Self::Nodes(_) => None,
         }
     }
@@ -158,8 +151,6 @@ impl fmt::Display for Change {
             Self::Delete(name) => write!(f, "{name}: delete"),
             Self::Nodes(targets) if targets.is_empty() => f.write_str("nodes: none"),
             Self::Nodes(targets) => write!(f, "nodes: {}", joined(targets, " ")),
-            Self::Route(number, node) => write!(f, "route {number}: {node}"),
-            Self::NoRoute(number) => write!(f, "route {number}: delete"),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{capability::Capability, subject::Subject};
 /// The choices of a generator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
-    /// Letters of Services; none where load balancers are not declared.
+    /// Letters of Services.
     pub(super) names: Vec<char>,
     /// Names of the machines that exist.
     pub(super) nodes: Vec<String>,
@@ -18,8 +18,6 @@ pub(super) struct World {
     pub(super) second_protocol: Option<String>,
     /// Sets of annotations that a Service can have.
     pub(super) annotations: usize,
-    /// Routes; none where they are not declared.
-    pub(super) routes: usize,
     /// Words that no trace has, by the inputs or since the provider cannot show them.
     pub(super) without: BTreeSet<String>,
 }
@@ -31,8 +29,6 @@ pub(super) struct Desired {
     pub(super) services: BTreeMap<char, Option<Spec>>,
     /// The targets of load balancers.
     pub(super) nodes: Vec<Target>,
-    /// The Nodes that routes lead to.
-    pub(super) routes: BTreeMap<usize, String>,
 }
 
 /// The most Services of a trace.
@@ -56,31 +52,19 @@ impl World {
         if inputs.provider.command.is_empty() {
             without.insert("kill".to_owned());
         }
-        let limit = inputs.services.limit.unwrap_or(SERVICES);
-        let has_balancers = subject.declares(Capability::LoadBalancers);
-        let services = if has_balancers { limit } else { 0 };
+        let services = inputs.services.limit.unwrap_or(SERVICES).min(SERVICES);
+        if !subject.declares(Capability::LoadBalancers) || services == 0 {
+            return Err("the provider declares no load balancers: nothing to explore".to_owned());
+        }
         let machines = inputs.instances.existing.iter();
-        let nodes: Vec<_> = machines.map(|one| one.node_name.clone()).collect();
-        let routes = 2 * inputs.cluster.pod_cidrs.len();
-        let routes = routes.min(inputs.routes.limit.unwrap_or(routes));
-        let has_routes = subject.declares(Capability::Routes) && !nodes.is_empty();
-        let world = Self {
-            names: ('a'..).take(services.min(SERVICES)).collect(),
-            nodes,
+        Ok(Self {
+            names: ('a'..).take(services).collect(),
+            nodes: machines.map(|one| one.node_name.clone()).collect(),
             families: inputs.services.ip_families.clone(),
             second_protocol: inputs.services.second_protocol.clone(),
             annotations: inputs.explore.annotations.len(),
-            routes: if has_routes { routes } else { 0 },
             without,
-        };
-        if world.names.is_empty() && world.routes == 0 {
-            return Err(
-                "the provider declares no load balancers, and no routes that can be made with \
-                 instances.existing and cluster.podCIDRs: nothing to explore"
-                    .to_owned(),
-            );
-        }
-        Ok(world)
+        })
     }
 
     /// True if traces may have a word.
@@ -90,7 +74,7 @@ impl World {
 }
 
 impl Desired {
-    /// No Service, no route, and all machines are targets.
+    /// No Service, and all machines are targets.
     pub(super) fn new(world: &World) -> Self {
         let target = |node: &String| Target {
             node: node.clone(),
@@ -114,12 +98,6 @@ impl Desired {
                 self.services.remove(name);
             }
             Change::Nodes(targets) => self.nodes.clone_from(targets),
-            Change::Route(number, node) => {
-                self.routes.insert(*number, node.clone());
-            }
-            Change::NoRoute(number) => {
-                self.routes.remove(number);
-            }
         }
     }
 

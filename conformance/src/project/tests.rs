@@ -58,7 +58,7 @@ fn project_has_its_own_name_and_no_mark_of_a_template() {
             });
             assert_eq!(mark, None, "{language:?}: {path}");
         }
-        let manifest = text(*language, None, language.manifest());
+        let manifest = text(*language, None, language.template().files[0].0);
         assert!(manifest.contains("provider-acme-2") && manifest.contains(super::VERSION));
     }
 }
@@ -77,7 +77,7 @@ fn inputs_are_read_and_are_about_the_provider() {
 
 #[test]
 fn path_of_an_sdk_stays_as_it_is_in_each_manifest() {
-    let manifest = |language: Language| text(language, Some(ODD), language.manifest());
+    let manifest = |language: Language| text(language, Some(ODD), language.template().files[0].0);
     let quoted = r#""/sdk of \"my-cloud\"/a\\b%""#;
     assert!(
         manifest(Language::Rust)

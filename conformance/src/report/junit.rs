@@ -5,7 +5,7 @@ use quick_xml::{
     events::{BytesDecl, BytesText, Event},
 };
 
-use super::{Cause, Judged, Outcome, Report, causes};
+use super::{Judged, Outcome, Report};
 use crate::{case::Level, verdict::Failure};
 
 /// Returns the whole report as XML.
@@ -16,7 +16,7 @@ use crate::{case::Level, verdict::Failure};
 pub fn junit(report: &Report) -> std::io::Result<String> {
     let counts = report.counts();
     let cases = report.judged.len();
-    let skipped = cases - counts.passed - counts.failed - counts.warned - counts.noted;
+    let skipped = cases - counts.passed - counts.failed - counts.warned;
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     xml.create_element("testsuite")
@@ -30,13 +30,6 @@ pub fn junit(report: &Report) -> std::io::Result<String> {
             ("time", &*format!("{:.3}", report.seconds)),
         ])
         .write_inner_content(|xml| {
-            let causes = causes(&report.judged);
-            if !causes.is_empty() {
-                xml.create_element("properties")
-                    .write_inner_content(|xml| {
-                        causes.iter().try_for_each(|cause| property(xml, cause))
-                    })?;
-            }
             report
                 .judged
                 .iter()
@@ -44,19 +37,6 @@ pub fn junit(report: &Report) -> std::io::Result<String> {
         })?;
     let text = String::from_utf8(xml.into_inner());
     text.map_err(std::io::Error::other)
-}
-
-fn property(xml: &mut Writer<Vec<u8>>, cause: &Cause<'_>) -> std::io::Result<()> {
-    let Failure { expected, actual } = cause.failure;
-    let (count, ids) = (cause.cases.len(), cause.cases.join(" "));
-    let text = format!(
-        "{count} cases fail by this, mend it first: expected: {expected}; actual: {actual}; {ids}"
-    );
-    xml.create_element("property")
-        .with_attribute(("name", "cause"))
-        .with_attribute(("value", &*plain(&text)))
-        .write_empty()?;
-    Ok(())
 }
 
 fn case(xml: &mut Writer<Vec<u8>>, judged: &Judged) -> std::io::Result<()> {
@@ -72,19 +52,17 @@ fn case(xml: &mut Writer<Vec<u8>>, judged: &Judged) -> std::io::Result<()> {
         .with_attribute(("classname", area))
         .with_attribute(("name", &*plain(&name)))
         .with_attribute(("time", &*format!("{seconds:.3}")));
-    let difference = |failure: &Failure, waiver: &str| {
+    let difference = |failure: &Failure| {
         let Failure { expected, actual } = failure;
         let clause = &case.clause;
         plain(&format!(
-            "expected: {expected}\nactual: {actual}\nclause: {clause}{waiver}"
+            "expected: {expected}\nactual: {actual}\nclause: {clause}"
         ))
     };
     match outcome {
-        Outcome::Passed { .. } => element.write_empty()?,
-        Outcome::Failed { failure, expired } => element.write_inner_content(|xml| {
-            let ended = expired.as_ref();
-            let ended = ended.map(|waiver| format!("\nwaiver: ended on {waiver}"));
-            let text = difference(failure, &ended.unwrap_or_default());
+        Outcome::Passed => element.write_empty()?,
+        Outcome::Failed(failure) => element.write_inner_content(|xml| {
+            let text = difference(failure);
             let text = BytesText::new(&text);
             if case.level == Level::Must {
                 xml.create_element("failure")
@@ -99,7 +77,7 @@ fn case(xml: &mut Writer<Vec<u8>>, judged: &Judged) -> std::io::Result<()> {
             let message = format!("waived until {waiver}");
             xml.create_element("skipped")
                 .with_attribute(("message", &*plain(&message)))
-                .write_text_content(BytesText::new(&difference(failure, "")))?;
+                .write_text_content(BytesText::new(&difference(failure)))?;
             Ok(())
         })?,
         Outcome::Skipped(skip) => element.write_inner_content(|xml| {

@@ -13,6 +13,7 @@ use outrigger_api::{
     },
 };
 use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
 
 use super::Subject;
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// The namespace of all Services of the suite.
-pub(crate) const NAMESPACE: &str = "outrigger-conformance";
+const NAMESPACE: &str = "outrigger-conformance";
 
 /// Waits that a provider asks for are kept between these: the suite is faster than the contract's
 /// 1 s, since a run has many.
@@ -40,7 +41,7 @@ impl Subject {
         };
         let service = Service {
             namespace: NAMESPACE.to_owned(),
-            uid: uid_of(&name),
+            uid: Uuid::new_v4().to_string(),
             name,
             annotations: input.annotations.clone().into_iter().collect(),
             r#type: "LoadBalancer".to_owned(),
@@ -336,15 +337,4 @@ pub fn describe(answer: &LoadBalancerAnswer) -> String {
 pub fn name_of(disposition: Disposition) -> &'static str {
     let name = disposition.as_str_name();
     name.trim_start_matches("LOAD_BALANCER_DISPOSITION_")
-}
-
-/// The UID of the Service of a name: the same in every run, so that a sweep finds it.
-pub(crate) fn uid_of(name: &str) -> String {
-    use sha2::{Digest as _, Sha256};
-    let digest = Sha256::digest(name.as_bytes());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_random_bytes(bytes)
-        .into_uuid()
-        .to_string()
 }

@@ -11,9 +11,6 @@ use crate::{
     verdict::{Failure, Required as _, Verdict, failed},
 };
 
-/// The check that does not hold once the provider has ended.
-pub(crate) const RUNS_ON: &str = "the provider runs on";
-
 impl Suite {
     /// Starts the provider; for one that the suite has not started, does nothing.
     pub(crate) async fn start(&self) -> Result<(), String> {
@@ -44,7 +41,7 @@ impl Suite {
         } else {
             format!("its process ended: {}", self.ended().await?)
         };
-        let expected = RUNS_ON.to_owned();
+        let expected = "the provider runs on".to_owned();
         Some(Failure { expected, actual })
     }
 }

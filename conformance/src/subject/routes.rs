@@ -213,7 +213,7 @@ impl Subject {
 }
 
 /// Parts of a range of Pod CIDRs to which no listed route leads.
-pub(crate) fn free_parts(range: IpNet, listed: &[Route]) -> impl Iterator<Item = IpNet> {
+fn free_parts(range: IpNet, listed: &[Route]) -> impl Iterator<Item = IpNet> {
     let taken: Vec<_> = listed.iter().filter_map(destination).collect();
     let is_free = move |block: &IpNet| {
         let overlaps = |other: &IpNet| block.contains(other) || other.contains(block);

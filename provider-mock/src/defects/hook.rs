@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::extract::{Request, State};
+use axum::middleware;
+use axum::response::Response;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Uri};
-use outrigger_api::{METHODS, MethodRequest};
+use outrigger_api::METHODS;
 use prost::Message;
 
+use super::Defect;
 use crate::connections::Peer;
 use crate::exchange::{Answer, Call};
 use crate::faults::Method;
@@ -33,11 +37,6 @@ pub(super) enum On {
 }
 
 impl On {
-    /// The method of a request.
-    pub(super) fn of<Q: MethodRequest>() -> Self {
-        Self::Method(Method::of::<Q>())
-    }
-
     pub(super) fn is_about(self, path: &str) -> bool {
         let method = Method::of_path(path);
         let service = |path: &'_ str| path.rsplit_once('/').map(|(service, _)| service.to_owned());
@@ -118,4 +117,24 @@ impl Next {
     pub(super) fn correct(&self, call: Call) -> BoxFuture<'static, Answer> {
         (self.serve)(call)
     }
+}
+
+/// Serves a call with a defect in front.
+pub(super) async fn serve(
+    State(defect): State<Arc<Defect>>,
+    request: Request,
+    inner: middleware::Next,
+) -> Response {
+    let path = request.uri().path();
+    let hooks = defect.hooks.iter().filter(|(on, _)| on.is_about(path));
+    let hooks: Vec<Around> = hooks.map(|(_, around)| Arc::clone(around)).collect();
+    if hooks.is_empty() {
+        return inner.run(request).await;
+    }
+    let serve: Serve = Arc::new(move |call| {
+        let inner = inner.clone();
+        Box::pin(async move { Answer::of(inner.run(call.into_request()).await).await })
+    });
+    let call = Call::read(request).await;
+    Next::new(hooks, serve).serve(call).await.into_response()
 }

@@ -11,12 +11,11 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use super::act::{Effect, said};
-use super::cancelled::Cancelled;
 use super::hook::Next;
+use super::odd::Cancelled;
 use super::reason;
-use super::recall::{Held, Shared, keep};
 use super::scope::Scope;
-use super::step::{Step, When};
+use super::step::{Held, Shared, Step, When, keep};
 use crate::exchange::{Answer, Call};
 use crate::message::{Fate, Side, blank, each, edit as change};
 

@@ -1,6 +1,6 @@
 //! `outrigger-testbed conformance`.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use clap::Args;
 use tokio::process::Command;
@@ -15,8 +15,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(super) struct Conformance {
-    /// The provider. It is built first, and a fake of its cloud is started if it needs one. The report is
-    /// target/conformance/NAME.json.
+    /// The provider. It is built first, and a fake of its cloud is started if it needs one.
     #[arg(value_name = "NAME", value_parser = providers::by_name)]
     provider: &'static Provider,
     /// Explore transitions instead of running the cases
@@ -33,14 +32,7 @@ impl Conformance {
         let suite = of_this_project("provider-conformance")?;
         let programs = suite.parent().unwrap_or(Path::new("."));
         provider.build(note).await?;
-        let Run {
-            command,
-            report,
-            launch,
-        } = provider.conformance(programs, self.explore)?;
-        if let Some(folder) = report.as_deref().and_then(Path::parent) {
-            fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
-        }
+        let Run { command, launch } = provider.conformance(programs, self.explore)?;
         let scratch = Scratch::new(false)?;
         let _cloud = launch.start_cloud(scratch.path().join("cloud.log")).await?;
         let mut suite = Command::new("/usr/bin/env");
@@ -53,7 +45,6 @@ impl Conformance {
         Err(Error::NotConforming {
             provider: provider.name,
             status,
-            report,
         })
     }
 }

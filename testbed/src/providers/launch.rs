@@ -29,8 +29,6 @@ pub struct Launch {
 pub(crate) struct Run {
     /// Arguments of env(1).
     pub(crate) command: Vec<String>,
-    /// The report in JSON that it writes; `explore` has none.
-    pub(crate) report: Option<PathBuf>,
     /// Its cloud is started before the run.
     pub(crate) launch: Launch,
 }
@@ -127,21 +125,17 @@ impl Provider {
                 provider: self.name,
             });
         };
-        let report = root.join(format!("target/conformance/{}.json", self.name));
-        let report = Some(report).filter(|_| !explores);
         let what = if explores { "explore" } else { "run" };
         let mut command = vec![chdir(&root.join(self.folder)), path_with(programs)];
         let run = ["provider-conformance", what, "--allow-mutations"];
         command.extend(run.map(str::to_owned));
         command.push(format!("--inputs={}", files.inputs));
-        if let Some(report) = &report {
+        if !explores {
             command.extend(files.waivers.map(|path| format!("--waivers={path}")));
-            command.push(format!("--report=json={}", report.display()));
         }
         let machines = files.machines.iter().map(|name| (*name).to_owned());
         Ok(Run {
             command,
-            report,
             launch: self.launch(programs, &machines.collect::<Vec<_>>())?,
         })
     }

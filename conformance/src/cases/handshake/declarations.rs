@@ -1,14 +1,21 @@
-//! The limits of what a handshake declares. Beyond them the controller refuses it.
+//! The limits of what a handshake declares, beyond which the controller refuses it; and that the declared methods alone are
+//! served.
 
 use std::time::Duration;
 
-use outrigger_api::v1::{CallClass, GetStatusRequest, HandshakeResponse};
+use outrigger_api::{
+    METHODS, MethodRequest as _,
+    v1::{BatchGetInstancesRequest, CallClass, ErrorReason, GetStatusRequest, HandshakeResponse},
+};
+use tonic::Code;
 
 use crate::{
+    call_error::CallError,
+    capability::Capability,
     case::{Check, check},
     labels::is_label_key,
     subject::Subject,
-    verdict::{Verdict, expect},
+    verdict::{Verdict, expect, failed},
 };
 
 pub(super) fn checks() -> Vec<Check> {
@@ -22,6 +29,9 @@ pub(super) fn checks() -> Vec<Check> {
         check("IDN-25", async |subject| rate_limits(subject.handshake())),
         check("IDN-33", status_times),
         check("IDN-26", status_limits),
+        check("IDN-30", declared_is_served),
+        check("IDN-31", undeclared_is_not_served),
+        check("IDN-32", no_state_per_connection),
     ]
 }
 
@@ -31,41 +41,21 @@ fn lists(handshake: &HandshakeResponse) -> Verdict {
     let load_balancers = declared.load_balancers.unwrap_or_default();
     let volumes = declared.volumes.unwrap_or_default();
     let effects = declared.effects.unwrap_or_default();
+    let (services, nodes) = (
+        &handshake.service_annotation_prefixes,
+        &handshake.node_annotation_prefixes,
+    );
     for (field, list) in [
-        (
-            "service_annotation_prefixes",
-            &handshake.service_annotation_prefixes,
-        ),
-        (
-            "node_annotation_prefixes",
-            &handshake.node_annotation_prefixes,
-        ),
-        (
-            "InstancesCapability.provider_id_prefixes",
-            &instances.provider_id_prefixes,
-        ),
-        (
-            "InstancesCapability.managed_label_keys",
-            &instances.managed_label_keys,
-        ),
-        ("LoadBalancersCapability.classes", &load_balancers.classes),
-        (
-            "LoadBalancersCapability.target_label_keys",
-            &load_balancers.target_label_keys,
-        ),
-        ("VolumesCapability.csi_drivers", &volumes.csi_drivers),
-        (
-            "EffectsCapability.service_annotation_prefixes",
-            &effects.service_annotation_prefixes,
-        ),
-        (
-            "EffectsCapability.node_annotation_prefixes",
-            &effects.node_annotation_prefixes,
-        ),
-        (
-            "EffectsCapability.condition_type_prefixes",
-            &effects.condition_type_prefixes,
-        ),
+        ("service_annotation_prefixes", services),
+        ("node_annotation_prefixes", nodes),
+        ("provider_id_prefixes", &instances.provider_id_prefixes),
+        ("managed_label_keys", &instances.managed_label_keys),
+        ("classes", &load_balancers.classes),
+        ("target_label_keys", &load_balancers.target_label_keys),
+        ("csi_drivers", &volumes.csi_drivers),
+        ("effects", &effects.service_annotation_prefixes),
+        ("effects", &effects.node_annotation_prefixes),
+        ("effects", &effects.condition_type_prefixes),
     ] {
         expect(
             list.len() <= 64,
@@ -207,4 +197,47 @@ async fn status_limits(subject: &Subject) -> Verdict {
         "names of dependencies and quotas have 1 to 63 bytes",
         format!("{:?}", wrong.map(String::as_str).unwrap_or_default()),
     )
+}
+
+fn not_served(error: &CallError) -> bool {
+    error.code == Code::Unimplemented || error.is(ErrorReason::CapabilityDisabled)
+}
+
+async fn declared_is_served(subject: &Subject) -> Verdict {
+    for method in subject.declared_methods() {
+        if let Err(error) = subject.client.probe(method).await {
+            let (name, by) = (method.name, Capability::of(method).declared_by());
+            let expected = format!("{name} is served, since {by} is declared");
+            expect(!not_served(&error), expected, error)?;
+        }
+    }
+    Ok(())
+}
+
+async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
+    for method in METHODS {
+        let capability = Capability::of(method);
+        if subject.declares(capability) {
+            continue;
+        }
+        let (name, by) = (method.name, capability.declared_by());
+        let expected = format!("{name} is UNIMPLEMENTED, since {by} is not declared");
+        match subject.client.probe(method).await {
+            Ok(()) => return Err(failed(expected, "it is answered")),
+            Err(error) => expect(not_served(&error), expected, error)?,
+        }
+    }
+    Ok(())
+}
+
+async fn no_state_per_connection(subject: &Subject) -> Verdict {
+    // The handshake of the case is on another connection.
+    let other = subject.dial().await?;
+    match other.probe(BatchGetInstancesRequest::METHOD).await {
+        Err(error) if error.is(ErrorReason::NotHandshaked) => Err(failed(
+            "a handshake on one connection counts for all of the process",
+            error,
+        )),
+        _ => Ok(()),
+    }
 }

@@ -6,7 +6,7 @@ use outrigger_api::v1::{Instance, InstanceView, ListInstancesRequest};
 
 use crate::{
     case::{Check, check},
-    cases::lists::{complete, message_size},
+    cases::{complete, message_size},
     client::{Client, Listed},
     subject::Subject,
     verdict::{Verdict, expect},

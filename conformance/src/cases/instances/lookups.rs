@@ -27,7 +27,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("INS-17", provider_id_before_name),
         check("INS-18", absent_id_with_known_name),
         check("INS-19", unknown_name),
-        check("INS-29", found_by_system_uuid),
     ]
 }
 
@@ -59,22 +58,6 @@ async fn found_by_name(subject: &Subject) -> Verdict {
         ),
         format!("{:?}", instance.provider_id),
     )
-}
-
-async fn found_by_system_uuid(subject: &Subject) -> Verdict {
-    let machine = subject.existing();
-    if machine.system_uuid.is_empty() {
-        return Err(crate::verdict::skipped(
-            "the first of instances.existing has no systemUUID",
-        ));
-    }
-    let node = Node {
-        name: subject.name(),
-        provider_id: String::new(),
-        ..subject.node(&machine)
-    };
-    subject.found(node, InstanceView::Metadata).await?;
-    Ok(())
 }
 
 /// The certainty of the absence of a node, and how long ago the cloud was asked.

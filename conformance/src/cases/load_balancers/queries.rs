@@ -8,7 +8,7 @@ use outrigger_api::v1::{
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    cases::lists::complete,
+    cases::complete,
     subject::{Subject, expect_one_of, port},
     verdict::{Verdict, expect, refused, skipped},
 };

@@ -21,12 +21,11 @@ pub(super) fn checks() -> Vec<Check> {
         check("RES-16", two_deletes),
         check("RES-17", ensure_and_delete),
         check("RES-18", survives_restart),
-        check("RES-19", short_deadline),
     ]
 }
 
 /// Ensures, holds a list against one load balancer, and deletes.
-pub(super) async fn converges(subject: &Subject, service: &Service) -> Verdict {
+async fn converges(subject: &Subject, service: &Service) -> Verdict {
     let subject = &subject.connect().await?;
     subject.ensure_all(service).await?;
     subject.is_listed_once(service).await?;
@@ -58,7 +57,7 @@ async fn killed_in_ensure(subject: &Subject) -> Verdict {
 }
 
 /// How long the cloud change that runs at the cancel may take.
-pub(super) const RUNNING_CHANGE: Duration = Duration::from_secs(2);
+const RUNNING_CHANGE: Duration = Duration::from_secs(2);
 
 async fn repeated_after_cancel(subject: &Subject) -> Verdict {
     for moment in [1, 50] {
@@ -142,16 +141,4 @@ async fn survives_restart(subject: &Subject) -> Verdict {
         describe(&before),
         describe(&after),
     )
-}
-
-async fn short_deadline(subject: &Subject) -> Verdict {
-    let hurried = subject.with_deadline(Duration::from_millis(5));
-    for _ in 0..3 {
-        let service = subject.service();
-        let targets = subject.targets(&subject.target_nodes()).await?;
-        // In time or not: both are answers.
-        let _ = hurried.ensure_once(&service, targets).await;
-        converges(subject, &service).await?;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use outrigger_api::v1::ListRoutesRequest;
 use super::{listed, routed};
 use crate::{
     case::{Check, check},
-    cases::lists::{complete, message_size},
+    cases::{complete, message_size},
     subject::{Change, Subject, routes_to},
     verdict::{Verdict, expect, skipped},
 };
