@@ -1,11 +1,8 @@
 //! The command line.
 
 pub(crate) mod ctl;
-#[cfg(feature = "defects")]
-pub(crate) mod defects;
+mod fault;
 pub(crate) mod serve;
-mod show;
-mod values;
 
 use clap::{Args, Parser, Subcommand};
 use outrigger_provider_mock::control::{CONTROL_ENDPOINT_ENV, control_endpoint};
@@ -26,7 +23,7 @@ pub(crate) enum Command {
     /// Change the cloud of a running mock, break it, read its counters
     Ctl(Box<ctl::CtlCommand>),
     #[cfg(feature = "defects")]
-    /// List the mistakes that `serve --defect` can make
+    /// List the mistakes that `serve --defect` can make, a line each
     Defects,
     /// Ask a running provider how it is, for exec probes
     Probe(ProbeArgs),

@@ -10,7 +10,6 @@ mod counters;
 mod description;
 mod load_balancers;
 mod routes;
-mod volumes;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -22,12 +21,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clock::Clock;
-pub use cost::{Cost, Jitter, Quota, RateLimited};
+pub use cost::{Cost, Quota, RateLimited, jitter};
 pub use counters::{CloudCounts, Counts};
 pub use description::Description;
 pub use load_balancers::Deletion;
 
-use crate::connections::Connections;
 use crate::faults::Faults;
 use crate::instances::{
     BadText, Instance, InstanceId, InstanceSpec, Inventory, LookupRequest, LookupResult,
@@ -57,12 +55,10 @@ pub struct CloudConfig {
     pub page_size: NonZeroUsize,
     /// Which lookup is the cheapest, and so what a lookup of many nodes costs.
     pub preference: Preference,
-    /// Calls to the cloud that one lookup makes at a time.
-    pub parallel_calls: NonZeroUsize,
     /// How long one call takes.
     pub latency: Duration,
-    /// How much that varies.
-    pub jitter: Jitter,
+    /// By which part of it that varies, 0 to 1.
+    pub jitter: f64,
     /// How many calls are accepted.
     pub quota: Option<Quota>,
     /// How long a new instance is missing from answers; absent: not at all.
@@ -90,9 +86,8 @@ impl CloudConfig {
             pod_cidrs: Vec::new(),
             page_size: NonZeroUsize::new(200).unwrap_or(NonZeroUsize::MIN),
             preference: Preference::Batch,
-            parallel_calls: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
             latency: Duration::ZERO,
-            jitter: Jitter::default(),
+            jitter: 0.0,
             quota: None,
             visibility_delay: None,
             load_balancers: LoadBalancerRules::default(),
@@ -153,7 +148,6 @@ struct Shared {
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
-    connections: Arc<Connections>,
     journal: OnceLock<Journal>,
     /// Counts the changes of the inventories, for whoever writes them down.
     changes: watch::Sender<u64>,
@@ -176,7 +170,6 @@ impl Cloud {
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
-            connections: Arc::default(),
             journal: OnceLock::new(),
             changes: watch::Sender::new(0),
             saved: watch::Sender::new(0),
@@ -208,13 +201,13 @@ impl Cloud {
         self.pay("GetInstances").await?;
         let now = self.0.config.clock.now();
         let mut inventory = self.inventory();
-        let count = inventory.len();
+        let count = inventory.iter().len();
         let rules = self.rules(now);
         let results = requests
             .iter()
             .map(|one| inventory.look_up_or_create(one, rules))
             .collect();
-        let changed = inventory.len() != count;
+        let changed = inventory.iter().len() != count;
         drop(inventory);
         if changed {
             self.changed();
@@ -376,7 +369,7 @@ impl Cloud {
     }
 
     /// Sets how long a call takes from now on; the jitter stays if none is given.
-    pub fn set_latency(&self, latency: Duration, jitter: Option<Jitter>) {
+    pub fn set_latency(&self, latency: Duration, jitter: Option<f64>) {
         self.0.meter.lock().set_latency(latency, jitter);
     }
 

@@ -4,26 +4,19 @@
 //! `provider-mock ctl`.
 
 mod client;
+mod commands;
 mod load_balancers;
-mod messages;
-pub mod operations;
-mod refusal;
 mod routes;
 mod server;
-mod volumes;
 
 pub use client::{Client, ClientError};
-pub use load_balancers::{
-    EditLoadBalancer, NewLoadBalancer, ShownLoadBalancer, ShownLoadBalancers,
+pub use commands::{
+    AnnounceMaintenance, Changed, Command, Count, Failure, Listed, SetCost, SetFault, Status,
+    Targets,
 };
-pub use messages::{
-    AnnounceMaintenance, ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections,
-    Failure, InjectFault, Listed, NewQuota, Status, Targets,
-};
-pub use operations::Operation;
-pub use routes::{EditRoutes, NewRoute, ShownRoutes};
+pub use load_balancers::{EditLoadBalancer, NewLoadBalancer, ShownLoadBalancers};
+pub use routes::{EditRoutes, NewRoute, ShownRoutes, ShownVolumes};
 pub use server::{About, serve};
-pub use volumes::ShownVolumes;
 
 use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};
 

@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
-use outrigger_api::v1::{BatchGetInstancesResponse, InstanceResult};
+#[cfg(feature = "defects")]
 use prost::Message;
 #[cfg(feature = "defects")]
 use tonic::Code;
@@ -110,21 +110,6 @@ impl Answer {
     /// The bytes of its messages.
     pub(crate) fn raw(&mut self) -> &mut Vec<Vec<u8>> {
         &mut self.messages
-    }
-
-    /// Changes each message of a type.
-    pub(crate) fn each<M: Message + Default>(&mut self, mut change: impl FnMut(&mut M)) {
-        for bytes in &mut self.messages {
-            if let Ok(mut message) = M::decode(bytes.as_slice()) {
-                change(&mut message);
-                *bytes = message.encode_to_vec();
-            }
-        }
-    }
-
-    /// Changes the results of a batch together; an error stays as it is.
-    pub(crate) fn results(&mut self, mut change: impl FnMut(&mut Vec<InstanceResult>)) {
-        self.each(|message: &mut BatchGetInstancesResponse| change(&mut message.results));
     }
 
     /// True if there is no message, as in an error.

@@ -6,22 +6,18 @@
 
 mod about;
 mod answers;
-mod bad_answer;
-mod code;
 mod error;
 mod method;
 mod set;
 
 use std::time::Duration;
 
-use outrigger_api::v1::CallClass;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use about::About;
+pub use answers::BadAnswer;
 pub(crate) use answers::Objects;
-pub use bad_answer::BadAnswer;
-pub use code::Code;
-pub use error::InjectedError;
+pub use error::{Code, InjectedError};
 pub use method::Method;
 pub(crate) use set::Faults;
 
@@ -72,14 +68,6 @@ pub enum Effect {
         /// How long; absent: for ever.
         #[serde(default, rename = "for", with = "duration::optional")]
         duration: Option<Duration>,
-    },
-    /// The call takes so long for each item that it is about, as if they were served one after the other. Then it
-    /// is served.
-    #[serde(rename_all = "camelCase")]
-    OneAfterTheOther {
-        /// How long each takes.
-        #[serde(with = "duration::required")]
-        each: Duration,
     },
     /// The call is served, and its answer lost: the caller learns nothing of the outcome.
     LoseReply,
@@ -199,33 +187,6 @@ impl Fault {
                     return Err(format!("{method} has no answers that could be {bad}"));
                 }
                 _ => {}
-            }
-        }
-        let hangs = matches!(self.effect, Effect::Hang { .. });
-        let of_one = self.method.is_some_and(|one| one.is_of(CallClass::Routes));
-        if self.node.is_some() && !self.effect.is_about_items() && !hangs && !of_one {
-            return Err(
-                "a whole call cannot fail for one node; fail its item instead (--per-item)".into(),
-            );
-        }
-        for (is_named, class, what) in [
-            (
-                self.service.is_some(),
-                CallClass::LoadBalancers,
-                "a Service",
-            ),
-            (self.route.is_some(), CallClass::Routes, "routes"),
-            (self.volume.is_some(), CallClass::Volumes, "volumes"),
-        ] {
-            if let Some(method) = self.method.filter(|one| is_named && !one.is_of(class)) {
-                return Err(format!("{method} is not about {what}"));
-            }
-            let of_batch = self.method.is_some_and(Method::is_batch);
-            if is_named && of_batch && !self.effect.is_about_items() {
-                return Err(
-                    "a call is about many of them; fail the item of one instead (--per-item)"
-                        .into(),
-                );
             }
         }
         Ok(())

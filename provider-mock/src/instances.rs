@@ -38,7 +38,7 @@ pub struct Instance {
     /// Name that its kubelet registers with; unique among the instances that exist.
     pub name: NodeName,
     /// How many instances of this name were deleted before this one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub generation: u32,
     /// Its power state.
     pub power: Power,
@@ -62,14 +62,6 @@ pub struct Instance {
     pub maintenance: Option<Maintenance>,
     /// When it was made, by the cloud's clock.
     pub created_at: Timestamp,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes the field by reference"
-)]
-fn is_zero(generation: &u32) -> bool {
-    *generation == 0
 }
 
 /// Maintenance of an instance.

@@ -1,6 +1,5 @@
 //! The load balancers of the fake cloud.
 
-mod addresses;
 mod inventory;
 mod spec;
 
@@ -208,15 +207,9 @@ impl FromStr for Port {
 }
 
 impl LoadBalancer {
-    /// How it stands at a time, in one word.
-    pub fn state(&self, now: Timestamp) -> &'static str {
-        if self.gone_at.is_some() {
-            "deleting"
-        } else if now < self.ready_at {
-            "provisioning"
-        } else {
-            "ready"
-        }
+    /// True if it serves at a time.
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        self.gone_at.is_none() && now >= self.ready_at
     }
 
     /// Its DNS name, under which it is reached in [`AddressMode::Hostname`].

@@ -17,7 +17,13 @@ pub(crate) async fn main() -> ExitCode {
         }
         Command::Ctl(args) => cli::ctl::run(*args).await,
         #[cfg(feature = "defects")]
-        Command::Defects => cli::defects::run(),
+        Command::Defects => {
+            for one in outrigger_provider_mock::defects::all() {
+                let (name, cases, sentence) = (one.name, one.cases.join(" "), one.sentence);
+                println!("{name}\t{cases}\t{sentence}");
+            }
+            Ok(())
+        }
         Command::Probe(args) => {
             let probed = args.probe().await;
             probed

@@ -105,17 +105,10 @@ impl MockProvider {
 impl Provider for MockProvider {
     fn info(&self) -> ProviderInfo {
         let config = self.cloud.config();
-        let quota = config.quota.filter(|_| self.options.announce_quota);
-        let limits = quota.map(|quota| v1::RateLimit {
-            call_class: v1::CallClass::Instances.into(),
-            qps: quota.qps,
-            burst: quota.burst,
-        });
         ProviderInfo {
             without_cluster_id: self.options.without_cluster_id,
             service_annotation_prefixes: self.options.service_annotation_prefixes.clone(),
             node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
-            rate_limits: limits.into_iter().collect(),
             effects: self.effects(),
             ..ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
         }

@@ -2,26 +2,24 @@
 //!
 //! It is replaced, never changed: whoever reads it, at any moment, reads one whole state.
 
-mod keeper;
-mod load_balancers;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::cloud::Holdings;
+use crate::cloud::{Cloud, Holdings};
 use crate::instances::{Instance, Inventory, NodeName, ProviderName};
+use crate::load_balancers::{LoadBalancer, LoadBalancerInventory};
 use crate::routes::{Route, RouteTable};
 use crate::volumes::Volume;
-use load_balancers::{Saved, TargetLists};
-
-pub use keeper::Keeper;
 
 /// The mark of the file's format and version.
 const FORMAT: &str = "outrigger-mock-state/1";
@@ -43,8 +41,7 @@ struct Written<'a> {
     provider_name: &'a ProviderName,
     instances: Vec<&'a Instance>,
     deleted: &'a BTreeMap<NodeName, u32>,
-    load_balancers: Vec<Saved>,
-    target_lists: TargetLists,
+    load_balancers: Vec<&'a LoadBalancer>,
     routes: Vec<&'a Route>,
     volumes: Vec<&'a Volume>,
 }
@@ -58,9 +55,7 @@ struct Read {
     #[serde(default)]
     deleted: BTreeMap<NodeName, u32>,
     #[serde(default)]
-    load_balancers: Vec<Saved>,
-    #[serde(default)]
-    target_lists: TargetLists,
+    load_balancers: Vec<LoadBalancer>,
     #[serde(default)]
     routes: Vec<Route>,
     #[serde(default)]
@@ -103,10 +98,10 @@ impl StateFile {
              {owner}, or another --state"
         );
         let instances = Inventory::restore(state.instances, state.deleted);
-        let load_balancers = load_balancers::restore(state.load_balancers, &state.target_lists);
+        let load_balancers = LoadBalancerInventory::restore(state.load_balancers);
         Ok(Some(Holdings {
             instances: instances.map_err(|refused| self.damaged(&refused))?,
-            load_balancers: load_balancers.map_err(|reason| self.damaged(&reason))?,
+            load_balancers: load_balancers.map_err(|refused| self.damaged(&refused))?,
             routes: RouteTable::restore(state.routes).map_err(|refused| self.damaged(&refused))?,
             volumes: restore_volumes(state.volumes).map_err(|reason| self.damaged(&reason))?,
         }))
@@ -119,14 +114,12 @@ impl StateFile {
     /// It cannot be written; the file is as it was.
     pub fn write(&self, holdings: &Holdings) -> anyhow::Result<()> {
         let inventory = &holdings.instances;
-        let (load_balancers, target_lists) = load_balancers::save(&holdings.load_balancers);
         let state = Written {
             format: FORMAT,
             provider_name: &self.provider_name,
             instances: inventory.iter().map(AsRef::as_ref).collect(),
             deleted: inventory.deleted(),
-            load_balancers,
-            target_lists,
+            load_balancers: holdings.load_balancers.iter().map(AsRef::as_ref).collect(),
             routes: holdings.routes.iter().map(AsRef::as_ref).collect(),
             volumes: holdings.volumes.values().collect(),
         };
@@ -179,6 +172,84 @@ fn restore_volumes(saved: Vec<Volume>) -> Result<BTreeMap<String, Volume>, Strin
         }
     }
     Ok(volumes)
+}
+
+/// How long a failed write waits before the next.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Keeps a state file in sync with a cloud.
+///
+/// Changes are gathered: the file is written at most once per interval, however many there are, so
+/// a kill loses at most the changes of the last interval.
+#[derive(Debug)]
+pub struct Keeper {
+    file: StateFile,
+    cloud: Cloud,
+    interval: Duration,
+    /// From before the first write: what changes in between is written again.
+    changes: watch::Receiver<u64>,
+}
+
+impl Keeper {
+    /// Keeps `file` in sync with `cloud`.
+    pub fn new(file: StateFile, cloud: Cloud, interval: Duration) -> Self {
+        let changes = cloud.changes();
+        Self {
+            file,
+            cloud,
+            interval,
+            changes,
+        }
+    }
+
+    /// Runs until `stop`, then writes what is left. Fails only if that last write does.
+    pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut changes = self.changes.clone();
+        let mut pause = self.interval;
+        loop {
+            let more = tokio::select! {
+                next = changes.changed() => next.is_ok(),
+                () = stop.cancelled() => false,
+            };
+            if !more {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {
+                    changes.mark_changed();
+                    break;
+                }
+            }
+            changes.mark_unchanged();
+            pause = match self.write().await {
+                Ok(()) => self.interval,
+                Err(error) => {
+                    tracing::error!(%error, "the state is not saved; trying again");
+                    changes.mark_changed();
+                    RETRY
+                }
+            };
+        }
+        if changes.has_changed().unwrap_or(false) {
+            self.write().await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the state as it is now.
+    pub async fn write(&self) -> anyhow::Result<()> {
+        // Read before what it counts: what changes in between is written too, and counted next time.
+        let changes = *self.changes.borrow();
+        let (file, holdings) = (self.file.clone(), self.cloud.holdings());
+        let written = tokio::task::spawn_blocking(move || file.write(&holdings)).await;
+        let written = written.unwrap_or_else(|failed| Err(failed.into()));
+        if written.is_ok() {
+            self.cloud.saved(changes);
+        }
+        written
+    }
 }
 
 #[cfg(test)]

@@ -59,19 +59,18 @@ pub(crate) fn malformed(handle: &str) -> String {
 }
 
 /// The handle of a volume in a message, or the name or id of the disk.
-pub(crate) fn handle_in(source: &Source) -> String {
-    let handle: &str = match source {
+pub(crate) fn handle_in(source: &Source) -> &str {
+    match source {
         Source::Csi(csi) => &csi.volume_handle,
         Source::AwsElasticBlockStore(disk) => &disk.volume_id,
         Source::Cinder(volume) => &volume.volume_id,
         Source::GcePersistentDisk(disk) => &disk.pd_name,
         Source::AzureDisk(disk) => &disk.disk_name,
         Source::VsphereVolume(disk) => below_datastore(&disk.volume_path),
-    };
-    handle.to_owned()
+    }
 }
 
 /// The file in `[datastore] path/name.vmdk`.
-pub(crate) fn below_datastore(volume_path: &str) -> &str {
+fn below_datastore(volume_path: &str) -> &str {
     volume_path.rsplit(' ').next().unwrap_or_default()
 }

@@ -13,12 +13,9 @@ use std::{
 };
 
 use outrigger_provider_mock::{
+    cloud::Counts,
     control::{
-        AnnounceMaintenance, Client, InjectFault, Targets,
-        operations::{
-            ANNOUNCE_MAINTENANCE, CLEAR_FAULTS, COUNTERS, CREATE_INSTANCE, DELETE_INSTANCES,
-            INSTANCES, SET_FAULT, START_INSTANCES, STATUS, STOP_INSTANCES,
-        },
+        AnnounceMaintenance, Changed, Client, Command as Control, Listed, SetFault, Status, Targets,
     },
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
     instances::{Instance, InstanceSpec},
@@ -75,7 +72,7 @@ impl Mock {
             .unwrap();
         self.child = Some(child);
         until("the mock serves", async || {
-            let status = self.control.ask(STATUS, &()).await;
+            let status = self.control.ask::<Status>(&Control::Status).await;
             status.map(drop).map_err(|error| error.to_string())
         })
         .await;
@@ -98,38 +95,41 @@ impl Mock {
         kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
     }
 
+    /// Sends a command whose answer does not matter.
+    async fn command(&self, command: Control) {
+        self.control.send(&command).await.unwrap();
+    }
+
+    async fn counts(&self) -> Counts {
+        self.control.ask(&Control::Counters).await.unwrap()
+    }
+
     pub(crate) async fn create(&self, spec: InstanceSpec) -> Instance {
-        let made = self.control.ask(CREATE_INSTANCE, &spec).await.unwrap();
+        let create = Control::Create(Box::new(spec));
+        let made: Changed = self.control.ask(&create).await.unwrap();
         made.changed.into_iter().next().unwrap()
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        self.control
-            .ask(DELETE_INSTANCES, &only(name))
-            .await
-            .unwrap();
+        self.command(Control::Delete(only(name))).await;
     }
 
     /// Stops an instance; it can be started again.
     pub(crate) async fn stop(&self, name: &str) {
-        self.control.ask(STOP_INSTANCES, &only(name)).await.unwrap();
+        self.command(Control::Stop(only(name))).await;
     }
 
     pub(crate) async fn announce(&self, announced: AnnounceMaintenance) {
-        let announced = self.control.ask(ANNOUNCE_MAINTENANCE, &announced).await;
-        announced.unwrap();
+        self.command(Control::Maintenance(announced)).await;
     }
 
     pub(crate) async fn start_instance(&self, name: &str) {
-        self.control
-            .ask(START_INSTANCES, &only(name))
-            .await
-            .unwrap();
+        self.command(Control::Start(only(name))).await;
     }
 
     pub(crate) async fn inject(&self, fault: Fault) {
-        let fault = InjectFault { fault, add: true };
-        self.control.ask(SET_FAULT, &fault).await.unwrap();
+        let fault = SetFault { fault, add: true };
+        self.command(Control::SetFault(fault)).await;
     }
 
     /// The result for one node is an error.
@@ -145,25 +145,25 @@ impl Mock {
     }
 
     pub(crate) async fn clear(&self) {
-        self.control.ask(CLEAR_FAULTS, &()).await.unwrap();
+        self.command(Control::Clear).await;
     }
 
     /// How many faults are set and not used up.
     pub(crate) async fn faults(&self) -> usize {
-        self.control.ask(STATUS, &()).await.unwrap().faults.len()
+        let status: Status = self.control.ask(&Control::Status).await.unwrap();
+        status.faults.len()
     }
 
     /// How many nodes were asked about so far, each time counted.
     pub(crate) async fn asked(&self) -> u64 {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
+        let counts = self.counts().await;
         let lookups = counts.items.get("BatchGetInstances");
         lookups.copied().unwrap_or_default()
     }
 
     /// How many lookups were answered with `code`.
     pub(crate) async fn lookups(&self, code: &str) -> u64 {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
-        counts.calls("BatchGetInstances", code)
+        self.counts().await.calls("BatchGetInstances", code)
     }
 
     /// Waits until so many nodes were asked about.
@@ -181,7 +181,7 @@ impl Mock {
 
     /// The provider id of the instance of that name.
     pub(crate) async fn provider_id(&self, name: &str) -> String {
-        let listed = self.control.ask(INSTANCES, &()).await.unwrap();
+        let listed: Listed = self.control.ask(&Control::List).await.unwrap();
         let mut instances = listed.instances.iter();
         let instance = instances.find(|instance| instance.name.as_str() == name);
         format!("{}://{}", listed.provider_name, instance.unwrap().id)

@@ -154,13 +154,7 @@ fn occurrences(event: &Event) -> i64 {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Balancers {
-    load_balancers: Vec<Shown>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Shown {
-    load_balancer: Named,
+    load_balancers: Vec<Named>,
 }
 
 #[derive(Deserialize)]
@@ -181,10 +175,10 @@ struct Counters {
 
 impl Cloud {
     pub(super) async fn balancers(&self) -> Result<Vec<Balancer>> {
-        let answer: Balancers = self.ask(&["lb", "list"]).await?;
+        let answer: Balancers = self.ask(&["load-balancers"]).await?;
         let balancers = answer.load_balancers.into_iter().map(|one| Balancer {
-            id: one.load_balancer.id,
-            service: one.load_balancer.service.map(|owner| owner.uid),
+            id: one.id,
+            service: one.service.map(|owner| owner.uid),
         });
         Ok(balancers.collect())
     }

@@ -45,7 +45,7 @@ impl Cloud {
     pub(crate) async fn control(&self, words: &[impl AsRef<str>]) -> Result<String> {
         let words = words.iter().map(AsRef::as_ref);
         let mut command = Command::new(&self.program);
-        command.args(["ctl", "--output", "json", "--endpoint", &self.endpoint()]);
+        command.args(["ctl", "--endpoint", &self.endpoint()]);
         command.args(words.clone());
         let action = || format!("ctl {}", words.collect::<Vec<_>>().join(" "));
         output("provider-mock", &mut command, action).await

@@ -1,7 +1,5 @@
 //! `provider-mock serve`.
 
-mod routes;
-
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use outrigger_provider_mock::cidr::Cidr;
-use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
+use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Preference, Quota, jitter};
 use outrigger_provider_mock::control::{self, About};
 #[cfg(feature = "defects")]
 use outrigger_provider_mock::defects;
@@ -21,17 +19,17 @@ use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::load_balancers::LoadBalancerRules;
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedLoadBalancers, ServedVolumes, duration,
+    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes,
+    ServedVolumes, connections, duration,
 };
 use outrigger_provider_sdk::Listener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::SocketArgs;
-use super::values::{at_least_one, calls_per_second, label};
-use routes::RouteArgs;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ServeCommand {
     #[command(flatten)]
     sockets: SocketArgs,
@@ -44,37 +42,25 @@ pub(crate) struct ServeCommand {
     #[arg(long)]
     synthesize_instances: bool,
 
-    /// Range from which each new instance gets a block for its Pods; one, or one of each IP family. Declares at
-    /// handshake that the cloud allocates Pod CIDRs
+    /// Range from which each new instance gets a block for its Pods, a /24 or /64; one, or one of each IP family.
+    /// Declares at handshake that the cloud allocates Pod CIDRs
     #[arg(long, value_delimiter = ',', value_name = "CIDR")]
     pod_cidrs: Vec<Cidr>,
-
-    /// Mask size of the blocks of an IPv4 range
-    #[arg(long, default_value_t = 24, value_name = "BITS")]
-    pod_cidr_mask_size_ipv4: u8,
-
-    /// Mask size of the blocks of an IPv6 range
-    #[arg(long, default_value_t = 64, value_name = "BITS")]
-    pod_cidr_mask_size_ipv6: u8,
 
     /// How long each call to the cloud takes
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     latency: Duration,
 
-    /// How much the latency varies: a part of it (0.2), or a duration (5ms)
-    #[arg(long, default_value = "0", value_name = "PART|DURATION")]
-    jitter: Jitter,
+    /// How much the latency varies: a part of it, 0 to 1
+    #[arg(long, default_value = "0", value_parser = jitter, value_name = "PART")]
+    jitter: f64,
 
     /// Most instances that one call to the cloud answers
-    #[arg(long, default_value = "200", value_parser = at_least_one, value_name = "N")]
+    #[arg(long, default_value = "200", value_name = "N")]
     page_size: NonZeroUsize,
 
-    /// Calls that one lookup makes to the cloud at a time
-    #[arg(long, default_value = "8", value_parser = at_least_one, value_name = "N")]
-    parallel_calls: NonZeroUsize,
-
     /// Calls per second that the cloud accepts; more are refused with `RATE_LIMITED` [default: no limit]
-    #[arg(long, value_parser = calls_per_second, allow_negative_numbers = true, value_name = "QPS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "QPS")]
     rate_limit: Option<f64>,
 
     /// Calls that the cloud accepts at once within --rate-limit [default: a second's worth]
@@ -117,8 +103,16 @@ pub(crate) struct ServeCommand {
     #[command(flatten)]
     served_load_balancers: ServedLoadBalancers,
 
+    /// Offer a route table
+    #[arg(long)]
+    routes: bool,
+
+    /// Most routes that the table has room for; more are refused with `QUOTA_EXCEEDED` [default: no limit]
+    #[arg(long, requires = "routes", value_name = "N")]
+    max_routes: Option<usize>,
+
     #[command(flatten)]
-    routes: RouteArgs,
+    served_routes: ServedRoutes,
 
     #[command(flatten)]
     volumes: ServedVolumes,
@@ -174,13 +168,12 @@ impl ServeCommand {
             pod_cidrs: self.pod_cidr_ranges().map_err(anyhow::Error::msg)?,
             page_size: self.page_size,
             preference: self.lookup_preference,
-            parallel_calls: self.parallel_calls,
             latency: self.latency,
             jitter: self.jitter,
             quota: quota.transpose().map_err(anyhow::Error::msg)?,
             visibility_delay: self.visibility_delay,
             load_balancers: self.load_balancers.clone(),
-            max_routes: self.routes.max_routes,
+            max_routes: self.max_routes,
             durable: self.state_sync,
             seed: self.seed,
             clock: Clock::Wall,
@@ -193,14 +186,7 @@ impl ServeCommand {
         if of_ipv4 > 1 || self.pod_cidrs.len() - of_ipv4 > 1 {
             return Err("--pod-cidrs has more than one range of an IP family".to_owned());
         }
-        let range = |range: &Cidr| {
-            let prefix = if is_ipv4(range) {
-                self.pod_cidr_mask_size_ipv4
-            } else {
-                self.pod_cidr_mask_size_ipv6
-            };
-            PodCidrRange::new(*range, prefix)
-        };
+        let range = |range: &Cidr| PodCidrRange::new(*range, if is_ipv4(range) { 24 } else { 64 });
         self.pod_cidrs.iter().map(range).collect()
     }
 
@@ -208,7 +194,7 @@ impl ServeCommand {
         let (balancers, volumes) = (&self.served_load_balancers, &self.volumes);
         ProviderOptions {
             load_balancers: (!self.without_load_balancers).then(|| balancers.clone()),
-            routes: self.routes.served(),
+            routes: self.routes.then(|| self.served_routes.clone()),
             volumes: (volumes.in_tree || !volumes.csi_drivers.is_empty()).then(|| volumes.clone()),
             ..self.options.clone()
         }
@@ -285,7 +271,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         cloud.clear_faults();
     };
     let serving = async {
-        let incoming = Box::pin(cloud.connections().incoming(socket));
+        let incoming = Box::pin(connections::incoming(socket));
         let server = provider.into_server();
         #[cfg(feature = "defects")]
         let server = match &args.defect {
@@ -323,4 +309,13 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         _ = terminate.recv() => anyhow::bail!("ended by a second SIGTERM"),
         _ = interrupt.recv() => anyhow::bail!("ended by a second SIGINT"),
     }
+}
+
+fn label(text: &str) -> Result<(LabelKey, LabelValue), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is no label; write key=value"))?;
+    let key = key.parse::<LabelKey>().map_err(|error| error.to_string())?;
+    let value = value.parse::<LabelValue>();
+    Ok((key, value.map_err(|error| error.to_string())?))
 }

@@ -1,11 +1,7 @@
-//! Faults, counters and the journal of calls, and the connections of their callers.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! Faults, counters and the journal of calls.
 
 use super::Cloud;
 use super::counters::{Counters, Counts};
-use crate::connections::Connections;
 use crate::faults::{Fault, Faults};
 use crate::journal::{Event, Journal};
 
@@ -36,17 +32,6 @@ impl Cloud {
 
     pub(crate) fn count(&self) -> &Counters {
         &self.0.counters
-    }
-
-    /// Closes every connection of [`Self::connections`] and leaves new
-    /// ones unanswered for `hold`. Returns how many were closed. Calls on them are cancelled.
-    pub fn close_connections(&self, hold: Duration) -> usize {
-        self.0.connections.close(hold)
-    }
-
-    /// The connections of callers.
-    pub fn connections(&self) -> Arc<Connections> {
-        Arc::clone(&self.0.connections)
     }
 
     /// Records calls and changes from now on. Only the first journal is kept.

@@ -1,12 +1,12 @@
 //! A cloud described in YAML.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::anyhow;
 use serde::Deserialize;
 
-use crate::instances::{InstanceSpec, LabelKey, LabelValue};
+use crate::instances::{InstanceId, InstanceSpec, LabelKey, LabelValue};
 use crate::volumes::Volume;
 
 /// The instances and volumes that a cloud starts with.
@@ -62,32 +62,12 @@ impl Description {
         let options = serde_saphyr::options! { budget: None };
         let file: File = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| error.without_snippet().to_string())?;
-        let mut names = BTreeMap::new();
-        let mut ids = BTreeMap::new();
-        for (index, spec) in file.instances.iter().enumerate() {
-            if let Some(first) = names.insert(spec.name.clone(), index) {
-                return Err(format!(
-                    "instances[{index}] has the name {} of instances[{first}]; names are unique",
-                    spec.name
-                ));
-            }
-            if let Some(id) = &spec.id
-                && let Some(first) = ids.insert(id.clone(), index)
-            {
-                return Err(format!(
-                    "instances[{index}] has the id {id} of instances[{first}]; ids are unique"
-                ));
-            }
-        }
-        let mut handles = BTreeMap::new();
-        for (index, volume) in file.volumes.iter().enumerate() {
-            if let Some(first) = handles.insert(&volume.handle, index) {
-                return Err(format!(
-                    "volumes[{index}] has the handle {} of volumes[{first}]; handles are unique",
-                    volume.handle
-                ));
-            }
-        }
+        let names = file.instances.iter().map(|spec| spec.name.as_str());
+        unique("the name", names)?;
+        let ids = file.instances.iter().filter_map(|spec| spec.id.as_ref());
+        unique("the id", ids.map(InstanceId::as_str))?;
+        let handles = file.volumes.iter().map(|volume| volume.handle.as_str());
+        unique("the handle", handles)?;
         let instances = file
             .instances
             .into_iter()
@@ -97,6 +77,14 @@ impl Description {
             instances,
             volumes: file.volumes,
         })
+    }
+}
+
+fn unique<'a>(field: &str, mut values: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut earlier = BTreeSet::new();
+    match values.find(|value| !earlier.insert(*value)) {
+        Some(twice) => Err(format!("{field} {twice} is there twice")),
+        None => Ok(()),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Asks on the control socket.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +9,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::messages::Failure;
-use super::operations::Operation;
+use super::commands::{Command, Failure};
 
 /// Time limit of an answer; no request on this socket waits for anything.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,21 +63,21 @@ impl Client {
         Self { path }
     }
 
-    /// Asks the mock, and reads its answer.
-    pub async fn ask<Q: Serialize + Sync, A: DeserializeOwned>(
-        &self,
-        operation: Operation<Q, A>,
-        question: &Q,
-    ) -> Result<A, ClientError> {
-        let question = BTreeMap::from([(operation.name, question)]);
-        let question = serde_json::to_vec(&question).map_err(|error| self.garbled(&error))?;
-        let exchange = self.exchange(question);
-        let response = tokio::time::timeout(TIMEOUT, exchange).await;
+    /// Sends a command, and reads its answer.
+    pub async fn ask<A: DeserializeOwned>(&self, command: &Command) -> Result<A, ClientError> {
+        let answer = self.send(command).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
+    }
+
+    /// Sends a command; its answer as the JSON that came.
+    pub async fn send(&self, command: &Command) -> Result<Bytes, ClientError> {
+        let command = serde_json::to_vec(command).map_err(|error| self.garbled(&error))?;
+        let response = tokio::time::timeout(TIMEOUT, self.exchange(command)).await;
         let (status, body) = response.map_err(|_| ClientError::TimedOut {
             path: self.path.clone(),
         })??;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|error| self.garbled(&error));
+            return Ok(body);
         }
         match serde_json::from_slice::<Failure>(&body) {
             Ok(failure) => Err(ClientError::Refused(failure.error)),

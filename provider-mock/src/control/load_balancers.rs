@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::messages::Targets;
-use super::refusal::{Refusal, chosen, printable};
+use super::commands::Targets;
+use super::server::{Refusal, chosen, printable};
 use crate::cloud::Cloud;
 use crate::load_balancers::{AddressMode, LoadBalancer, Port, ServiceTag, Target};
 
@@ -16,19 +16,7 @@ use crate::load_balancers::{AddressMode, LoadBalancer, Port, ServiceTag, Target}
 #[serde(rename_all = "camelCase")]
 pub struct ShownLoadBalancers {
     /// By id; deleted ones as they were.
-    pub load_balancers: Vec<ShownLoadBalancer>,
-}
-
-/// One load balancer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ShownLoadBalancer {
-    /// `ready`, `provisioning` or `deleting`.
-    pub state: String,
-    /// How many targets it has.
-    pub target_count: usize,
-    /// The rest; its targets only when it is shown by itself.
-    pub load_balancer: LoadBalancer,
+    pub load_balancers: Vec<LoadBalancer>,
 }
 
 /// `createLoadBalancer`: one that no Service of the cluster asked for.
@@ -90,20 +78,7 @@ fn tag(text: &str) -> Result<ServiceTag, String> {
 type Answer = Result<ShownLoadBalancers, Refusal>;
 
 pub(super) fn list(cloud: &Cloud) -> ShownLoadBalancers {
-    let without_targets = |one: Arc<LoadBalancer>| {
-        let count = one.targets.len();
-        let mut shown = LoadBalancer::clone(&one);
-        shown.targets = Arc::default();
-        shown_with(cloud, shown, count)
-    };
-    let load_balancers = cloud.load_balancers().into_iter().map(without_targets);
-    ShownLoadBalancers {
-        load_balancers: load_balancers.collect(),
-    }
-}
-
-pub(super) fn show(cloud: &Cloud, targets: &Targets) -> Answer {
-    Ok(shown(cloud, resolve(cloud, targets)?))
+    shown(cloud.load_balancers())
 }
 
 pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
@@ -129,13 +104,17 @@ pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
         ready_at: now,
         gone_at: None,
     });
-    Ok(shown(cloud, [created?]))
+    Ok(shown([created?]))
 }
 
 pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
     let load_balancer = cloud.load_balancer(&edit.target);
-    let load_balancer =
-        load_balancer.ok_or_else(|| Refusal::unknown("load balancer", &edit.target))?;
+    let load_balancer = load_balancer.ok_or_else(|| {
+        Refusal(format!(
+            "there is no load balancer {}; nothing was changed",
+            edit.target
+        ))
+    })?;
     let mut changed = LoadBalancer::clone(&load_balancer);
     changed.addresses = edit.addresses.unwrap_or(changed.addresses);
     changed.ports = edit.ports.unwrap_or(changed.ports);
@@ -150,14 +129,14 @@ pub(super) fn edit(cloud: &Cloud, edit: EditLoadBalancer) -> Answer {
     if edit.untag {
         changed.service = None;
     }
-    Ok(shown(cloud, [cloud.edit_load_balancer(changed)?]))
+    Ok(shown([cloud.edit_load_balancer(changed)?]))
 }
 
 pub(super) fn delete(cloud: &Cloud, targets: &Targets) -> Answer {
     let chosen = resolve(cloud, targets)?;
     let removed = chosen.iter();
     let removed = removed.filter_map(|one| cloud.remove_load_balancer(&one.id));
-    Ok(shown(cloud, removed))
+    Ok(shown(removed))
 }
 
 fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<Arc<LoadBalancer>>, Refusal> {
@@ -166,27 +145,9 @@ fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<Arc<LoadBalancer>>, R
     chosen("load balancer", targets, all, named)
 }
 
-fn shown(
-    cloud: &Cloud,
-    load_balancers: impl IntoIterator<Item = Arc<LoadBalancer>>,
-) -> ShownLoadBalancers {
-    let shown = |one: Arc<LoadBalancer>| {
-        let count = one.targets.len();
-        shown_with(cloud, Arc::unwrap_or_clone(one), count)
-    };
+fn shown(load_balancers: impl IntoIterator<Item = Arc<LoadBalancer>>) -> ShownLoadBalancers {
+    let load_balancers = load_balancers.into_iter();
     ShownLoadBalancers {
-        load_balancers: load_balancers.into_iter().map(shown).collect(),
-    }
-}
-
-fn shown_with(
-    cloud: &Cloud,
-    load_balancer: LoadBalancer,
-    target_count: usize,
-) -> ShownLoadBalancer {
-    ShownLoadBalancer {
-        state: load_balancer.state(cloud.config().clock.now()).to_owned(),
-        target_count,
-        load_balancer,
+        load_balancers: load_balancers.map(Arc::unwrap_or_clone).collect(),
     }
 }

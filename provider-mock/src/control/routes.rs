@@ -1,4 +1,4 @@
-//! Routes on the control socket.
+//! Routes and volumes on the control socket.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::messages::Targets;
-use super::refusal::{Refusal, chosen, printable};
+use super::commands::Targets;
+use super::server::{Refusal, chosen, printable};
 use crate::cidr::Cidr;
 use crate::cloud::Cloud;
 use crate::routes::{Route, RouteTable, RouteTarget};
+use crate::volumes::{Volume, is_malformed, malformed};
 
 /// Answer to `routes`, and to any change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,4 +165,41 @@ fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> ShownRoutes {
     ShownRoutes {
         routes: routes.into_iter().map(Arc::unwrap_or_clone).collect(),
     }
+}
+
+/// Answer to `volumes`, and to any change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownVolumes {
+    /// By handle; deleted ones as they were.
+    pub volumes: Vec<Volume>,
+}
+
+pub(super) fn list_volumes(cloud: &Cloud) -> ShownVolumes {
+    ShownVolumes {
+        volumes: cloud.volumes(),
+    }
+}
+
+pub(super) fn set_volume(cloud: &Cloud, volume: Volume) -> Result<ShownVolumes, Refusal> {
+    let texts = volume.zones.iter().chain([&volume.handle, &volume.region]);
+    texts.into_iter().try_for_each(|text| printable(text))?;
+    if is_malformed(&volume.handle) {
+        return Err(Refusal(malformed(&volume.handle)));
+    }
+    cloud.edit_volumes(|volumes| volumes.insert(volume.handle.clone(), volume.clone()));
+    let volumes = vec![volume];
+    Ok(ShownVolumes { volumes })
+}
+
+pub(super) fn delete_volumes(cloud: &Cloud, targets: &Targets) -> Result<ShownVolumes, Refusal> {
+    cloud.edit_volumes(|volumes| {
+        let all = || volumes.values().cloned().collect();
+        let named = |handle: &str| volumes.get(handle).cloned().into_iter().collect();
+        let deleted = chosen("volume", targets, all, named)?;
+        for volume in &deleted {
+            volumes.remove(&volume.handle);
+        }
+        Ok(ShownVolumes { volumes: deleted })
+    })
 }

@@ -12,21 +12,17 @@ use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use outrigger_provider_sdk::Listener;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use super::messages::{
-    AnnounceMaintenance, ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections,
-    Failure, InjectFault, Listed, NewQuota, Status, Targets,
+use super::commands::{
+    AnnounceMaintenance, Changed, Command, Count, Failure, Listed, SetCost, SetFault, Status,
+    Targets,
 };
-use super::operations::{self as on, Operation};
-use super::refusal::{Refusal, chosen};
-use super::{load_balancers, routes, volumes};
-use crate::cloud::{Cloud, Jitter, Quota};
+use super::{load_balancers, routes};
+use crate::cloud::{Cloud, Quota};
 use crate::faults::Fault;
-use crate::instances::{Instance, InstanceId, InstanceSpec, Maintenance, Power};
+use crate::instances::{Instance, InstanceId, Maintenance, Power};
 
 /// Largest request.
 const MAX_BODY: usize = 4 << 20;
@@ -71,132 +67,114 @@ impl axum::serve::Listener for Sockets {
 }
 
 fn router(cloud: Cloud, about: Arc<About>) -> Router {
-    let api = Api(BTreeMap::new())
-        .on(&on::STATUS, move |cloud, ()| Ok(status(cloud, &about)))
-        .on(&on::INSTANCES, |cloud, ()| Ok(listed(cloud)))
-        .on(&on::CREATE_INSTANCE, create)
-        .on(&on::START_INSTANCES, |cloud, targets| {
-            set_power(cloud, &targets, Power::Running)
-        })
-        .on(&on::STOP_INSTANCES, |cloud, targets| {
-            set_power(cloud, &targets, Power::Shutdown)
-        })
-        .on(&on::ANNOUNCE_MAINTENANCE, announce_maintenance)
-        .on(&on::DELETE_INSTANCES, |cloud, targets| {
-            delete(cloud, &targets)
-        })
-        .on(&on::LOAD_BALANCERS, |cloud, ()| {
-            Ok(load_balancers::list(cloud))
-        })
-        .on(&on::SHOW_LOAD_BALANCERS, |cloud, targets| {
-            load_balancers::show(cloud, &targets)
-        })
-        .on(&on::CREATE_LOAD_BALANCER, load_balancers::create)
-        .on(&on::EDIT_LOAD_BALANCER, load_balancers::edit)
-        .on(&on::DELETE_LOAD_BALANCERS, |cloud, targets| {
-            load_balancers::delete(cloud, &targets)
-        })
-        .on(&on::ROUTES, |cloud, ()| Ok(routes::list(cloud)))
-        .on(&on::ADD_ROUTE, routes::add)
-        .on(&on::EDIT_ROUTES, |cloud, edit| routes::edit(cloud, &edit))
-        .on(&on::REMOVE_ROUTES, |cloud, targets| {
-            routes::remove(cloud, &targets)
-        })
-        .on(&on::VOLUMES, |cloud, ()| Ok(volumes::list(cloud)))
-        .on(&on::SET_VOLUME, volumes::set)
-        .on(&on::DELETE_VOLUMES, |cloud, targets| {
-            volumes::delete(cloud, &targets)
-        })
-        .on(&on::CHANGE_COST, change_cost)
-        .on(&on::FAULTS, |cloud, ()| Ok(cloud.faults().list()))
-        .on(&on::SET_FAULT, set_fault)
-        .on(&on::CLEAR_FAULTS, |cloud, ()| {
-            let cleared = cloud.clear_faults();
-            Ok(Cleared { cleared })
-        })
-        .on(&on::COUNTERS, |cloud, ()| Ok(cloud.counters()))
-        .on(&on::RESET_COUNTERS, |cloud, ()| Ok(cloud.take_counters()))
-        .on(
-            &on::CLOSE_CONNECTIONS,
-            |cloud, CloseConnections { hold }| {
-                let closed = cloud.close_connections(hold.unwrap_or_default());
-                Ok(ClosedConnections { closed })
-            },
-        );
-    let api = Arc::new(api);
-    let handler =
-        move |body: Result<Bytes, BytesRejection>| ready(respond(api.answer(&cloud, body)));
+    let handler = move |body: Result<Bytes, BytesRejection>| {
+        ready(respond(
+            read(body).and_then(|command| execute(&cloud, &about, command)),
+        ))
+    };
     Router::new()
         .route("/v1", axum::routing::post(handler))
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// Reads the question of a command, and answers it.
-type Handler = Box<dyn Fn(&Cloud, &RawValue) -> Result<Vec<u8>, Refusal> + Send + Sync>;
+/// Why a command is refused.
+pub(super) struct Refusal(pub(super) String);
 
-/// The commands by their names.
-struct Api(BTreeMap<&'static str, Handler>);
-
-impl Api {
-    /// Answers an operation.
-    fn on<Q: DeserializeOwned + 'static, A: Serialize + 'static>(
-        mut self,
-        operation: &Operation<Q, A>,
-        answer: impl Fn(&Cloud, Q) -> Result<A, Refusal> + Send + Sync + 'static,
-    ) -> Self {
-        let handler = move |cloud: &Cloud, question: &RawValue| {
-            let question = serde_json::from_str(question.get()).map_err(|error| wrong(&error))?;
-            serde_json::to_vec(&answer(cloud, question)?).map_err(|error| wrong(&error))
-        };
-        self.0.insert(operation.name, Box::new(handler));
-        self
-    }
-
-    /// Answers a document with one command.
-    fn answer(
-        &self,
-        cloud: &Cloud,
-        body: Result<Bytes, BytesRejection>,
-    ) -> Result<Vec<u8>, Refusal> {
-        let body = body
-            .map_err(|error| Refusal::bad_request(format!("the request was not read: {error}")))?;
-        let commands: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_slice(&body).map_err(|error| wrong(&error))?;
-        let list = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
-        let one = match commands.len() {
-            1 => commands.into_iter().next(),
-            _ => None,
-        };
-        let Some((name, question)) = one else {
-            let error = format!("a request is one command: {}", list());
-            return Err(Refusal::bad_request(error));
-        };
-        match self.0.get(name.as_str()) {
-            Some(handler) => handler(cloud, &question),
-            None => Err(Refusal {
-                status: StatusCode::NOT_FOUND,
-                error: format!("there is no command {name:?}; there are {}", list()),
-            }),
-        }
+impl<E: std::error::Error> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
     }
 }
 
-fn wrong(error: &serde_json::Error) -> Refusal {
-    Refusal::bad_request(format!("the request is wrong: {error}"))
+fn read(body: Result<Bytes, BytesRejection>) -> Result<Command, Refusal> {
+    serde_json::from_slice(&body?)
+        .map_err(|error| Refusal(format!("the command is wrong: {error}")))
 }
 
 fn respond(answer: Result<Vec<u8>, Refusal>) -> Response {
     let (status, body) = match answer {
         Ok(body) => (StatusCode::OK, body),
-        Err(Refusal { status, error }) => {
-            // Text is always JSON.
-            (
-                status,
-                serde_json::to_vec(&Failure { error }).unwrap_or_default(),
-            )
-        }
+        // Text is always JSON.
+        Err(Refusal(error)) => (
+            StatusCode::BAD_REQUEST,
+            serde_json::to_vec(&Failure { error }).unwrap_or_default(),
+        ),
     };
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    let mut text = serde_json::to_vec_pretty(answer)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn execute(cloud: &Cloud, about: &About, command: Command) -> Result<Vec<u8>, Refusal> {
+    match command {
+        Command::Status => json(&status(cloud, about)),
+        Command::List => json(&listed(cloud)),
+        Command::Create(spec) => json(&changed([cloud.create(*spec)?])),
+        Command::Stop(targets) => json(&set_power(cloud, &targets, Power::Shutdown)?),
+        Command::Start(targets) => json(&set_power(cloud, &targets, Power::Running)?),
+        Command::Maintenance(announced) => json(&announce_maintenance(cloud, announced)?),
+        Command::Delete(targets) => json(&delete(cloud, &targets)?),
+        Command::LoadBalancers => json(&load_balancers::list(cloud)),
+        Command::CreateLoadBalancer(new) => json(&load_balancers::create(cloud, new)?),
+        Command::EditLoadBalancer(edit) => json(&load_balancers::edit(cloud, edit)?),
+        Command::DeleteLoadBalancers(targets) => json(&load_balancers::delete(cloud, &targets)?),
+        Command::Routes => json(&routes::list(cloud)),
+        Command::AddRoute(new) => json(&routes::add(cloud, new)?),
+        Command::EditRoutes(edit) => json(&routes::edit(cloud, &edit)?),
+        Command::RemoveRoutes(targets) => json(&routes::remove(cloud, &targets)?),
+        Command::Volumes => json(&routes::list_volumes(cloud)),
+        Command::SetVolume(volume) => json(&routes::set_volume(cloud, volume)?),
+        Command::DeleteVolumes(targets) => json(&routes::delete_volumes(cloud, &targets)?),
+        Command::SetCost(cost) => {
+            set_cost(cloud, &cost)?;
+            json(&status(cloud, about))
+        }
+        Command::SetFault(fault) => json(&set_fault(cloud, fault)?),
+        Command::Clear => json(&Count {
+            count: cloud.clear_faults(),
+        }),
+        Command::Counters => json(&cloud.counters()),
+        Command::ResetCounters => json(&cloud.take_counters()),
+    }
+}
+
+/// Refuses control characters in text that terminals show.
+pub(super) fn printable(text: &str) -> Result<(), Refusal> {
+    if !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Refusal(format!(
+        "{text:?} has control characters; use letters, digits and punctuation"
+    )))
+}
+
+/// The objects that are meant; a name that is not known refuses them all.
+pub(super) fn chosen<T>(
+    kind: &str,
+    targets: &Targets,
+    all: impl FnOnce() -> Vec<T>,
+    named: impl Fn(&str) -> Vec<T>,
+) -> Result<Vec<T>, Refusal> {
+    if targets.all {
+        return Ok(all());
+    }
+    if targets.targets.is_empty() {
+        return Err(Refusal(format!("no {kind} is named; name some, or all")));
+    }
+    let mut objects = Vec::new();
+    for target in &targets.targets {
+        let meant = named(target);
+        if meant.is_empty() {
+            let error = format!("there is no {kind} {target}; nothing was changed");
+            return Err(Refusal(error));
+        }
+        objects.extend(meant);
+    }
+    Ok(objects)
 }
 
 fn status(cloud: &Cloud, about: &About) -> Status {
@@ -217,7 +195,7 @@ fn status(cloud: &Cloud, about: &About) -> Status {
         routes: cloud.routes().len(),
         volumes: cloud.volumes().len(),
         latency: crate::duration::format(cost.latency),
-        jitter: cost.jitter.to_string(),
+        jitter: cost.jitter,
         rate_limit: cost.quota,
         faults: cloud.faults().list(),
     }
@@ -231,10 +209,6 @@ fn listed(cloud: &Cloud) -> Listed {
         instances: instances.into_iter().map(Arc::unwrap_or_clone).collect(),
         deleted: cloud.deleted().iter().map(ToString::to_string).collect(),
     }
-}
-
-fn create(cloud: &Cloud, spec: InstanceSpec) -> Result<Changed, Refusal> {
-    Ok(changed([cloud.create(spec)?]))
 }
 
 fn set_power(cloud: &Cloud, targets: &Targets, power: Power) -> Result<Changed, Refusal> {
@@ -285,29 +259,21 @@ fn changed(instances: impl IntoIterator<Item = Arc<Instance>>) -> Changed {
     }
 }
 
-fn change_cost(cloud: &Cloud, change: ChangeCost) -> Result<ChangeCost, Refusal> {
-    let jitter = change.jitter.as_deref().map(str::parse::<Jitter>);
-    let jitter = jitter.transpose().map_err(Refusal::bad_request)?;
-    let quota = change.rate_limit.map(quota).transpose()?;
-    let latency = change.latency.unwrap_or_else(|| cloud.cost().latency);
-    cloud.set_latency(latency, jitter);
-    if let Some(quota) = quota {
+fn set_cost(cloud: &Cloud, cost: &SetCost) -> Result<(), Refusal> {
+    let quota = match cost.qps {
+        Some(qps) if qps != 0.0 => Some(Quota::checked(qps, cost.burst).map_err(Refusal)?),
+        _ => None,
+    };
+    let latency = cost.latency.unwrap_or_else(|| cloud.cost().latency);
+    cloud.set_latency(latency, cost.jitter);
+    if cost.qps.is_some() {
         cloud.set_quota(quota);
     }
-    Ok(change)
+    Ok(())
 }
 
-fn quota(new: NewQuota) -> Result<Option<Quota>, Refusal> {
-    if new.qps == 0.0 {
-        return Ok(None);
-    }
-    Quota::checked(new.qps, new.burst)
-        .map(Some)
-        .map_err(Refusal::bad_request)
-}
-
-fn set_fault(cloud: &Cloud, InjectFault { fault, add }: InjectFault) -> Result<Fault, Refusal> {
-    fault.check().map_err(Refusal::bad_request)?;
+fn set_fault(cloud: &Cloud, SetFault { fault, add }: SetFault) -> Result<Fault, Refusal> {
+    fault.check().map_err(Refusal)?;
     if add {
         cloud.faults().add(fault.clone());
     } else {

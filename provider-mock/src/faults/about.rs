@@ -46,7 +46,7 @@ impl About {
                 let volume: v1::Volume = message.transcode_to().unwrap_or_default();
                 let source = volume.source.and_then(|source| source.source);
                 Self {
-                    volume: source.as_ref().map(handle_in),
+                    volume: source.as_ref().map(|source| handle_in(source).to_owned()),
                     ..Self::default()
                 }
             }

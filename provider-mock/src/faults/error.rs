@@ -1,13 +1,15 @@
 //! Errors that were set.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use outrigger_api::code_name;
 use outrigger_api::v1::ErrorReason;
 use outrigger_api::{ERROR_DOMAIN, RpcStatus, code_of};
 use serde::{Deserialize, Serialize};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::Code;
 use crate::duration;
 
 /// `RetryInfo` of a `RATE_LIMITED` that names no time: the contract wants one.
@@ -118,7 +120,7 @@ impl InjectedError {
             details.set_retry_info(Some(after));
         }
         let message = self.message.as_deref();
-        let message = message.unwrap_or("injected with provider-mock ctl set errors");
+        let message = message.unwrap_or("injected with provider-mock ctl errors");
         tonic::Status::with_error_details(self.code.0, message, details)
     }
 
@@ -140,3 +142,38 @@ fn default_reason(code: tonic::Code) -> Option<&'static str> {
     let name = reason.as_str_name().strip_prefix("ERROR_REASON_");
     name.filter(|_| code != tonic::Code::Internal)
 }
+
+/// A gRPC status code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code(pub tonic::Code);
+
+impl Code {
+    /// Its name on paper: `UNAVAILABLE`.
+    pub fn as_str(self) -> &'static str {
+        code_name(self.0)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Code {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut codes = (0..=16).map(tonic::Code::from_i32);
+        codes
+            .find(|code| code_name(*code) == text)
+            .map(Self)
+            .ok_or_else(|| {
+                format!(
+                    "{text:?} is no gRPC code; use a name such as UNAVAILABLE or INVALID_ARGUMENT"
+                )
+            })
+    }
+}
+
+serde_by_text!(Code);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
-use outrigger_api::v1::{self, CallClass};
+use outrigger_api::v1;
 use outrigger_api::{METHODS, MethodRequest};
 
 /// A method of the contract, written as its name.
@@ -53,10 +53,6 @@ impl Method {
     /// True if its requests have items, whose results can be errors.
     pub(crate) fn is_batch(self) -> bool {
         self == Self::BatchGetInstances
-    }
-
-    pub(crate) fn is_of(self, class: CallClass) -> bool {
-        self.class == class
     }
 }
 

@@ -82,7 +82,6 @@ impl Faults {
         let mut cleared = self.cleared.subscribe();
         let hang = self.take(method, objects, |effect| match effect {
             Effect::Hang { duration } => Some(*duration),
-            Effect::OneAfterTheOther { each } => Some(Some(*each * objects.len() as u32)),
             _ => None,
         });
         if let Some(duration) = hang {

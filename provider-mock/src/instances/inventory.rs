@@ -166,14 +166,4 @@ impl Inventory {
     pub fn deleted(&self) -> &BTreeMap<NodeName, u32> {
         &self.deleted
     }
-
-    /// How many instances there are.
-    pub fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
 }

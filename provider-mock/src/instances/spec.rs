@@ -160,32 +160,12 @@ impl Placement {
         })
     }
 
-    /// The region.
-    pub fn region(&self) -> &LabelValue {
-        &self.region
-    }
-
-    /// The zones of the region, at least one.
-    pub fn zones(&self) -> &[LabelValue] {
-        &self.zones
-    }
-
+    /// One of the zones by a hash; another region is its own only zone.
     fn zone_in(&self, region: &LabelValue, hash: Hash) -> LabelValue {
-        let pick = |zones: &[LabelValue]| {
-            zones
-                .get((hash.0 % zones.len().max(1) as u64) as usize)
-                .cloned()
-        };
-        if *region == self.region {
-            pick(&self.zones)
-        } else {
-            // A region whose name leaves no room for a letter is its own only zone.
-            default_zones(region)
-                .ok()
-                .as_ref()
-                .and_then(|zones| pick(zones))
-        }
-        .unwrap_or_else(|| region.clone())
+        let of_region = (*region == self.region).then_some(&self.zones);
+        let index = |zones: &Vec<_>| (hash.0 % zones.len().max(1) as u64) as usize;
+        let zone = of_region.and_then(|zones| zones.get(index(zones)));
+        zone.unwrap_or(region).clone()
     }
 }
 

@@ -114,7 +114,7 @@ proptest! {
                     prop_assert!(inventory.iter().all(|one| one.gone_at.is_none()));
                 }
             }
-            prop_assert!(inventory.len() <= 8);
+            prop_assert!(inventory.iter().len() <= 8);
             let mut owners = BTreeMap::new();
             for one in inventory.iter() {
                 for address in &one.addresses {

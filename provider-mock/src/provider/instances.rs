@@ -15,6 +15,9 @@ use crate::instances::{
     Address, AddressType, Instance, InstanceId, Key, LookupRequest, LookupResult, NodeName, Power,
 };
 
+/// Calls to the cloud that one lookup makes at a time.
+const PARALLEL_CALLS: usize = 8;
+
 impl Instances for MockProvider {
     fn capability(&self) -> v1::InstancesCapability {
         let (options, config) = (self.options(), self.cloud().config());
@@ -79,7 +82,7 @@ impl Instances for MockProvider {
             let page = std::mem::replace(&mut pending, rest);
             calls.push(look_up(cloud, page, query, self.options().instance_effects));
         }
-        let mut calls = stream::iter(calls).buffer_unordered(config.parallel_calls.get());
+        let mut calls = stream::iter(calls).buffer_unordered(PARALLEL_CALLS);
         loop {
             let answered = tokio::select! {
                 () = ctx.cancelled() => return Err(Error::cancelled()),

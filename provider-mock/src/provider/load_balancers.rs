@@ -47,15 +47,15 @@ impl LoadBalancers for MockProvider {
         let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers);
         let mut differences = spec.map_or_else(|_| Vec::new(), |w| w.differences(&existing));
         differences.extend(targets.and_then(|spec| other_targets(&existing, &kept(spec))));
-        Ok(match existing.state(now) {
-            "ready" if differences.is_empty() => ready(&existing),
-            "ready" => Answer {
+        Ok(match existing.is_ready(now) {
+            true if differences.is_empty() => ready(&existing),
+            true => Answer {
                 reason: "NotAsWanted".to_owned(),
                 status: ready(&existing).status,
                 identity: identity(&existing),
                 ..answer::differs(differences.join("; "))
             },
-            _ => Answer {
+            false => Answer {
                 retry_after: None,
                 ..early(cloud, &existing, Duration::ZERO)
             },
@@ -103,7 +103,7 @@ impl LoadBalancers for MockProvider {
             }
         };
         let now = cloud.config().clock.now();
-        if load_balancer.state(now) != "ready" {
+        if !load_balancer.is_ready(now) {
             let retry_after = until(Some(load_balancer.ready_at), now);
             let text = "The cloud is making the load balancer";
             let answer = early(cloud, &load_balancer, retry_after);

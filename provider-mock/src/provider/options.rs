@@ -1,15 +1,11 @@
 //! The declarations of the mock in its handshake, and the manner in which it serves each part of the contract.
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 
 use crate::load_balancers::ANNOTATION_PREFIX;
 
 /// The provider's declarations in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a way of some cloud, and a separate thing"
-)]
 pub struct ProviderOptions {
     /// Most nodes in one lookup
     #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..=500), value_name = "N")]
@@ -24,9 +20,6 @@ pub struct ProviderOptions {
     /// stopped
     #[arg(long)]
     pub instance_effects: bool,
-    /// Declare --rate-limit at the handshake, so that the controller stays below
-    #[arg(long = "announce-rate-limit", requires = "rate_limit")]
-    pub announce_quota: bool,
     /// Which Services are served; none: there are no load balancers at all
     #[arg(skip)]
     pub load_balancers: Option<ServedLoadBalancers>,
@@ -87,7 +80,12 @@ pub struct ServedRoutes {
     #[arg(id = "route_max_in_flight", long = "route-max-in-flight", requires = "routes", default_value_t = 0, hide_default_value = true, value_parser = value_parser!(u32).range(0..=256), value_name = "N")]
     pub max_in_flight: u32,
     /// How a list names the target of a route
-    #[arg(skip)]
+    #[arg(
+        long = "route-target",
+        requires = "routes",
+        default_value = "node-name",
+        value_name = "HOW"
+    )]
     pub target: ListedTarget,
     /// List the whole table, as a cloud whose routes have no tags; routes of no cluster are deleted too
     #[arg(long = "route-whole-table", requires = "routes")]
@@ -143,16 +141,16 @@ pub struct ServedVolumes {
 }
 
 /// How a list names the target of a route.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ListedTarget {
-    /// By the name of the Node.
+    /// By the name of the Node
     #[default]
     NodeName,
-    /// By its provider ID.
+    /// By its provider ID
     ProviderId,
-    /// By the address that packets are sent to.
+    /// By the address that packets are sent to
     NextHop,
-    /// By all of them.
+    /// By all of them
     All,
 }
 
@@ -163,7 +161,6 @@ impl Default for ProviderOptions {
             without_cluster_id: false,
             managed_label_keys: Vec::new(),
             instance_effects: false,
-            announce_quota: false,
             load_balancers: Some(ServedLoadBalancers::default()),
             routes: None,
             volumes: None,

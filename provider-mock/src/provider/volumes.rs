@@ -1,10 +1,10 @@
 //! Volumes as the contract asks for them.
 
-use outrigger_provider_sdk::v1::{self, VolumeSourceKind, volume_source::Source};
+use outrigger_provider_sdk::v1::{self, VolumeSourceKind};
 use outrigger_provider_sdk::{Context, Error, Outcome, Volumes};
 
 use super::MockProvider;
-use crate::volumes::{VolumeState, below_datastore, is_malformed, malformed};
+use crate::volumes::{VolumeState, handle_in, is_malformed, malformed};
 
 impl Volumes for MockProvider {
     fn capability(&self) -> v1::VolumesCapability {
@@ -33,9 +33,8 @@ impl Volumes for MockProvider {
     ) -> Result<Outcome<v1::VolumeTopology>, Error> {
         let cloud = self.cloud();
         let source = volume.source.as_ref();
-        let handle = source
-            .and_then(|source| source.source.as_ref())
-            .map_or("", handle);
+        let source = source.and_then(|source| source.source.as_ref());
+        let handle = source.map_or("", handle_in);
         if is_malformed(handle) {
             return Err(Error::malformed_volume_handle(malformed(handle)));
         }
@@ -68,17 +67,5 @@ impl Volumes for MockProvider {
                 "{handle} may not be visible yet"
             ))),
         }
-    }
-}
-
-/// The handle, or the name or id of the disk.
-fn handle(source: &Source) -> &str {
-    match source {
-        Source::Csi(volume) => &volume.volume_handle,
-        Source::AwsElasticBlockStore(disk) => &disk.volume_id,
-        Source::Cinder(disk) => &disk.volume_id,
-        Source::GcePersistentDisk(disk) => &disk.pd_name,
-        Source::AzureDisk(disk) => &disk.disk_name,
-        Source::VsphereVolume(disk) => below_datastore(&disk.volume_path),
     }
 }

@@ -180,16 +180,6 @@ impl RouteTable {
             .map(|(_, route)| Arc::clone(route))
             .collect()
     }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.by_name.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
-    }
 }
 
 impl RouteSpec {

@@ -98,27 +98,22 @@ fn load_balancers(count: usize) -> Holdings {
 }
 
 #[test]
-fn load_balancers_are_read_as_they_were_with_their_targets_once() {
+fn load_balancers_are_read_as_they_were_and_share_equal_targets() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
     let written = load_balancers(3);
     state.write(&written).unwrap();
     let text = fs::read_to_string(&state.path).unwrap();
-    assert_eq!(text.matches("\"n-2\"").count(), 1);
     let read = state.read().unwrap().unwrap();
     assert_eq!(read, written);
     let targets: Vec<_> = read.load_balancers.iter().map(|one| &one.targets).collect();
     assert!(Arc::ptr_eq(targets[0], targets[2]));
 
-    let lost = text.replacen("\"targetList\": 0", "\"targetList\": 7", 1);
     let twice = text.replacen("192.0.2.1", "192.0.2.2", 1);
-    for (text, says) in [(lost, "target list 7"), (twice, "192.0.2.2 belongs to")] {
-        fs::write(&state.path, text).unwrap();
-        let error = state.read().unwrap_err().to_string();
-        assert!(
-            error.contains(says) && error.contains("is damaged"),
-            "{error}"
-        );
+    fs::write(&state.path, twice).unwrap();
+    let error = state.read().unwrap_err().to_string();
+    for part in ["192.0.2.2 belongs to", "is damaged"] {
+        assert!(error.contains(part), "{error}");
     }
 }
 
@@ -278,11 +273,11 @@ async fn leftovers_of_a_kill_are_no_hindrance() {
     let state = file(directory.path());
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();
     fs::write(directory.path().join(".state.json.tmp"), "half of a sta").unwrap();
-    assert_eq!(state.read().unwrap().unwrap().instances.len(), 1);
+    assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 1);
     state
         .write(&inventory(&["a".into(), "b".into()], 0, 0))
         .unwrap();
-    assert_eq!(state.read().unwrap().unwrap().instances.len(), 2);
+    assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 2);
     assert_eq!(
         fs::read_dir(directory.path()).unwrap().count(),
         1,
@@ -319,7 +314,7 @@ async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
     };
     let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
     kept.unwrap();
-    assert_eq!(state.read().unwrap().unwrap().instances.len(), 2_000);
+    assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 2_000);
 }
 
 #[tokio::test]
@@ -338,7 +333,7 @@ async fn changes_are_written_while_it_runs() {
                 while state
                     .read()
                     .unwrap()
-                    .is_none_or(|saved| saved.instances.len() < wanted)
+                    .is_none_or(|saved| saved.instances.iter().len() < wanted)
                 {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use outrigger_api::v1::instance_result::Outcome;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_api::v1::provider_service_client::ProviderServiceClient;
-use outrigger_api::v1::{CallContext, DeleteLoadBalancerRequest, GetStatusRequest, Service};
+use outrigger_api::v1::{CallContext, DeleteLoadBalancerRequest, Service};
 use outrigger_provider_mock::faults::{Code, Method};
 use outrigger_provider_mock::journal::{Event, Line};
 use serde_json::Value;
@@ -26,26 +25,22 @@ async fn instances_are_made_stopped_started_and_deleted() {
         (0o660, 0o660)
     );
 
-    assert_eq!(mock.ctl("list").await, "");
+    assert_eq!(mock.count("list", "instances").await, 0);
     let created = mock
-        .ctl(
+        .json(
             "create worker-1 --type mock.large --zone z-1 --region r-1 --address 10.0.0.4 \
-             --address ExternalIP=192.0.2.4 --label rack=r1",
+             --address ExternalIP=192.0.2.4",
         )
         .await;
-    assert_eq!(created, "created worker-1 (i-646356604c197d66)\n");
+    let created = &created["changed"][0];
+    assert_eq!(created["id"], "i-646356604c197d66");
     mock.ctl("create worker-2 --id i-2").await;
-    let listed = mock.ctl("list").await;
-    assert_eq!(
-        listed.lines().next().unwrap(),
-        "worker-1\tmock://i-646356604c197d66\trunning\tmock.large\tz-1\t\
-         InternalIP=10.0.0.4,ExternalIP=192.0.2.4"
-    );
-    let table = mock.ctl("list --output table").await;
-    assert!(table.starts_with("NAME      PROVIDER ID"), "{table}");
+    let listed = mock.json("list").await;
+    assert_eq!(&listed["instances"][0], created);
+    assert_eq!(created["addresses"][1]["address"], "192.0.2.4");
 
     let power = async || -> Vec<String> {
-        let listed: Value = serde_json::from_str(&mock.ctl("list -o json").await).unwrap();
+        let listed = mock.json("list").await;
         let powers = listed["instances"].as_array().unwrap().iter();
         powers
             .map(|instance| instance["power"].as_str().unwrap().to_owned())
@@ -64,7 +59,7 @@ async fn instances_are_made_stopped_started_and_deleted() {
     );
     let refused = mock.ctl_fails("create worker-2").await;
     assert!(refused.contains("worker-2 already (id i-2)"), "{refused}");
-    assert_eq!(mock.ctl("delete --all").await.lines().count(), 2);
+    assert_eq!(mock.count("delete --all", "changed").await, 2);
     assert!(power().await.is_empty());
     mock.terminate().await;
 }
@@ -74,42 +69,32 @@ async fn faults_are_set_shown_and_cleared() {
     let directory = tempfile::tempdir().unwrap();
     let mock = Served::start(directory.path(), &["--synthesize-instances"]).await;
     let set = mock
-        .ctl(
-            "set errors --method BatchGetInstances --code RESOURCE_EXHAUSTED --retry-after 1.5s \
+        .json(
+            "errors --method BatchGetInstances --code RESOURCE_EXHAUSTED --retry-after 1.5s \
              --count 2",
         )
         .await;
-    let sentence = "BatchGetInstances fails with RESOURCE_EXHAUSTED (RATE_LIMITED, retry after \
-                    1.5s), 2 times";
-    assert_eq!(set, format!("set: {sentence}\n"));
+    assert_eq!(set["effect"]["error"]["reason"], "RATE_LIMITED");
     mock.ctl("hang --method ListInstances --for 30s").await;
     mock.ctl("answers --bad bad-label --rate 0.5 --node n-1")
         .await;
-    let status = mock.ctl("status").await;
-    for line in [
-        &format!("fault\t{sentence}") as &str,
-        "fault\tListInstances hangs for 30s, until cleared",
-        "fault\tanswers of each method are bad: bad-label, about n-1, with probability 0.5",
-        "synthesizes\tyes",
-    ] {
-        assert!(
-            status.lines().any(|one| one == line),
-            "{line} is missing:\n{status}"
-        );
-    }
+    let status = mock.json("status").await;
+    assert_eq!(status["faults"][0], set);
+    assert_eq!(status["faults"].as_array().unwrap().len(), 3);
+    assert_eq!(status["synthesizes"], true);
 
     let error = mock.ask(&["n-2".into()]).await.unwrap_err();
     assert_eq!(error.code(), tonic::Code::ResourceExhausted);
     // Set again it replaces the first; added it comes after it.
-    mock.ctl("set errors --method BatchGetInstances --code INTERNAL --count 1")
+    mock.ctl("errors --method BatchGetInstances --code INTERNAL --count 1")
         .await;
-    mock.ctl("set errors --method BatchGetInstances --code ABORTED --count 1 --add")
+    mock.ctl("errors --method BatchGetInstances --code ABORTED --count 1 --add")
         .await;
     for code in [tonic::Code::Internal, tonic::Code::Aborted] {
         assert_eq!(mock.ask(&["n-2".into()]).await.unwrap_err().code(), code);
     }
-    assert_eq!(mock.ctl("clear").await, "2 faults removed\n");
-    mock.ctl("set errors --code PERMISSION_DENIED --per-item --node n-2")
+    assert_eq!(mock.json("clear").await["count"], 2);
+    mock.ctl("errors --code PERMISSION_DENIED --per-item --node n-2")
         .await;
     let results = mock.ask(&["n-1".into(), "n-2".into()]).await.unwrap();
     for result in results {
@@ -122,10 +107,10 @@ async fn faults_are_set_shown_and_cleared() {
             "Handshake has no answers that could be empty",
         ),
         (
-            "set errors --code ABORTED --per-item --method ListInstances",
+            "errors --code ABORTED --per-item --method ListInstances",
             "ListInstances has no errors of single items",
         ),
-        ("set errors --code OK", "OK is no error"),
+        ("errors --code OK", "OK is no error"),
     ] {
         let refused = mock.ctl_fails(command).await;
         assert!(refused.contains(says), "{command}: {refused}");
@@ -143,42 +128,29 @@ async fn costs_and_counters_are_seen_from_outside() {
     .await;
     let names: Vec<String> = (0..5).map(|index| format!("n-{index}")).collect();
     assert_eq!(mock.ask(&names).await.unwrap().len(), 5);
-    let counters = mock.ctl("counters").await;
-    for line in [
-        "call\tHandshake\tOK\t1",
-        "call\tBatchGetInstances\tOK\t1",
-        "items\tBatchGetInstances\tasked\t5",
-        "cloud\tGetInstances\tserved\t3",
-        "cloud\tGetInstances\trate-limited\t0",
-    ] {
-        assert!(
-            counters.lines().any(|one| one == line),
-            "{line} is missing:\n{counters}"
-        );
-    }
-    assert_eq!(mock.ctl("counters --reset").await, counters);
-    assert_eq!(mock.ctl("counters").await, "");
+    let counters = mock.json("counters").await;
+    assert_eq!(counters["calls"]["BatchGetInstances"]["OK"], 1);
+    assert_eq!(counters["items"]["BatchGetInstances"], 5);
+    assert_eq!(counters["cloud"]["GetInstances"]["served"], 3);
+    assert_eq!(mock.json("reset-counters").await, counters);
+    let none = mock.json("counters").await;
+    assert_eq!(none["calls"].as_object().unwrap().len(), 0);
 
-    let cost = async |command: &str| mock.ctl(command).await;
+    let cost = mock.json("set-cost --latency 5ms --jitter 0.1").await;
     assert_eq!(
-        cost("set latency 5ms --jitter 0.1").await,
-        "a call to the cloud takes 5ms (jitter 0.1); rate limit: none\n"
+        (&cost["latency"], &cost["jitter"]),
+        (&"5ms".into(), &0.1.into())
+    );
+    let cost = mock.json("set-cost --qps 10").await;
+    assert_eq!(
+        (&cost["latency"], &cost["rateLimit"]["burst"]),
+        (&"5ms".into(), &10.into())
     );
     assert_eq!(
-        cost("set rate-limit 10").await,
-        "a call to the cloud takes 5ms (jitter 0.1); rate limit: 10/s, 10 at once\n"
+        mock.json("set-cost --qps 0").await["rateLimit"],
+        Value::Null
     );
-    assert!(
-        mock.ctl("status")
-            .await
-            .contains("rate limit\t10/s, 10 at once\n")
-    );
-    assert!(
-        cost("set rate-limit 0")
-            .await
-            .ends_with("rate limit: none\n")
-    );
-    let refused = mock.ctl_fails("set rate-limit -1").await;
+    let refused = mock.ctl_fails("set-cost --qps -1").await;
     assert!(refused.contains("use more than 0"), "{refused}");
     mock.terminate().await;
 }
@@ -230,11 +202,9 @@ async fn the_example_is_served() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud.yaml");
     let directory = tempfile::tempdir().unwrap();
     let mock = Served::start(directory.path(), &["--cloud", example.to_str().unwrap()]).await;
-    let listed = mock.ctl("list").await;
-    let names: Vec<_> = listed
-        .lines()
-        .map(|line| line.split('\t').next().unwrap())
-        .collect();
+    let listed = mock.json("list").await;
+    let names = listed["instances"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["control-plane-1", "edge-1", "worker-1", "worker-2"]);
     mock.terminate().await;
 
@@ -271,25 +241,6 @@ async fn a_call_that_hangs_does_not_hold_up_the_end() {
         assert_eq!(refused.code(), tonic::Code::Unavailable);
     }
     mock.ended().await;
-}
-
-#[tokio::test]
-async fn connections_are_closed_and_the_process_lives_on() {
-    let directory = tempfile::tempdir().unwrap();
-    let mock = Served::start(directory.path(), &["--synthesize-instances"]).await;
-    let before = mock.channel().await;
-    let begin = tokio::time::Instant::now();
-    let closed = mock.ctl("disconnect --for 300ms").await;
-    assert_eq!(closed, "1 connection closed\n");
-    let mut old = ProviderServiceClient::new(before);
-    let lost = old.get_status(GetStatusRequest {}).await;
-    // The channel connects again, and is answered once the time is over.
-    assert!(
-        lost.is_err() || begin.elapsed().as_millis() > 200,
-        "{lost:?}"
-    );
-    assert_eq!(mock.ask(&["n-1".into()]).await.unwrap().len(), 1);
-    mock.terminate().await;
 }
 
 #[tokio::test]

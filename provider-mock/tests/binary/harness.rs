@@ -10,6 +10,7 @@ use outrigger_api::v1::provider_service_client::ProviderServiceClient;
 use outrigger_api::v1::{
     BatchGetInstancesRequest, CallContext, ClusterInfo, HandshakeRequest, InstanceResult, Node,
 };
+use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -105,6 +106,16 @@ impl Served {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "ctl {command}: {error}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The answer to a command; it must succeed.
+    pub(crate) async fn json(&self, command: &str) -> Value {
+        serde_json::from_str(&self.ctl(command).await).unwrap()
+    }
+
+    /// How many objects of a kind a command lists.
+    pub(crate) async fn count(&self, command: &str, kind: &str) -> usize {
+        self.json(command).await[kind].as_array().unwrap().len()
     }
 
     /// The sentence with which a command fails.

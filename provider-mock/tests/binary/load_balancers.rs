@@ -5,7 +5,6 @@ use outrigger_api::v1::{
     CallContext, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerDisposition as Wire, Node,
     NodeTargets, Service, ServicePort, node_targets,
 };
-use serde_json::Value;
 
 use crate::harness::{Served, within};
 
@@ -51,59 +50,41 @@ async fn ensure(mock: &Served, name: &str) -> Wire {
 async fn load_balancers_are_listed_shown_edited_made_and_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let mock = Served::start(directory.path(), &["--lb-pool", "192.0.2.0/30"]).await;
-    assert_eq!(mock.ctl("lb list").await, "");
+    assert_eq!(mock.count("load-balancers", "loadBalancers").await, 0);
     assert_eq!(ensure(&mock, "web").await, Wire::Ready);
-    let listed = mock.ctl("lb list").await;
-    let fields: Vec<&str> = listed.trim_end().split('\t').collect();
-    assert!(
-        fields[0].starts_with("lb-") && fields[4].starts_with("192.0.2."),
-        "{listed}"
-    );
-    assert_eq!(
-        [fields[1], fields[2], fields[3], fields[5], fields[6]],
-        ["default/web", "kubernetes", "ready", "TCP/80:30080", "1"]
-    );
-    let shown: Value = serde_json::from_str(&mock.ctl("lb show default/web").await).unwrap();
-    let shown = &shown["loadBalancers"][0]["loadBalancer"];
-    assert_eq!(shown["targets"][0]["node"], "n-1");
+    let listed = mock.json("load-balancers").await;
+    assert_eq!(listed["loadBalancers"][0]["targets"][0]["node"], "n-1");
 
-    let edited = mock
-        .ctl("lb edit uid-web --address 203.0.113.1 --port UDP/53:30053 --without-nodes")
+    let edit = "edit-load-balancer uid-web --address 203.0.113.1 --port UDP/53:30053 --node n-2";
+    let edited = mock.json(edit).await;
+    let edited = &edited["loadBalancers"][0];
+    assert_eq!(edited["addresses"][0], "203.0.113.1");
+    assert_eq!(edited["ports"][0]["nodePort"], 30_053);
+    assert_eq!(edited["targets"][0]["node"], "n-2");
+    let create = "create-load-balancer lb-orphan --cluster kubernetes";
+    mock.ctl(&format!("{create} --service default/gone/uid-gone"))
         .await;
-    assert_eq!(edited, format!("changed {} (default/web)\n", fields[0]));
-    assert!(
-        mock.ctl("lb list")
-            .await
-            .ends_with("203.0.113.1\tUDP/53:30053\t0\n")
-    );
-    let created = mock
-        .ctl("lb create lb-orphan --cluster kubernetes --service default/gone/uid-gone")
-        .await;
-    assert_eq!(created, "created lb-orphan (default/gone)\n");
-    let taken = mock
-        .ctl_fails("lb create lb-orphan --cluster kubernetes")
-        .await;
-    assert!(taken.contains("lb-orphan already"), "{taken}");
-    let refused = mock
-        .ctl_fails("lb create lb\u{1b}[2J --cluster kubernetes")
-        .await;
-    assert!(refused.contains("has control characters"), "{refused}");
-    let taken = mock
-        .ctl_fails("lb edit lb-orphan --address 203.0.113.1")
-        .await;
-    assert!(taken.contains("belongs to load balancer lb-"), "{taken}");
-    let unknown = mock.ctl_fails("lb delete lb-orphan lb-9").await;
-    assert!(
-        unknown.contains("no load balancer lb-9; nothing was changed"),
-        "{unknown}"
-    );
-    assert!(mock.ctl("status").await.contains("load balancers\t2\n"));
-    assert_eq!(mock.ctl("lb delete --all").await.lines().count(), 2);
-    let counters = mock.ctl("counters").await;
-    assert!(
-        counters.contains("call\tEnsureLoadBalancer\tOK\t1\n"),
-        "{counters}"
-    );
+    for (command, says) in [
+        (create, "lb-orphan already"),
+        (
+            "create-load-balancer lb\u{1b}[2J --cluster kubernetes",
+            "has control characters",
+        ),
+        (
+            "edit-load-balancer lb-orphan --address 203.0.113.1",
+            "belongs to load balancer lb-",
+        ),
+        (
+            "delete-load-balancers lb-orphan lb-9",
+            "no load balancer lb-9; nothing was changed",
+        ),
+    ] {
+        let refused = mock.ctl_fails(command).await;
+        assert!(refused.contains(says), "{command}: {refused}");
+    }
+    assert_eq!(mock.json("status").await["loadBalancers"], 2);
+    let deleted = mock.count("delete-load-balancers --all", "loadBalancers");
+    assert_eq!(deleted.await, 2);
     mock.terminate().await;
 }
 
@@ -125,44 +106,15 @@ async fn a_kill_loses_no_load_balancer_that_was_answered() {
         mock.kill().await;
     }
     let mock = Served::start(directory.path(), &flags).await;
-    let before = mock.ctl("lb show --all").await;
+    let before = mock.ctl("load-balancers").await;
     assert_eq!(before.matches("\"n-1\"").count(), 3);
     // Found again by its tags, not made again.
     assert_eq!(ensure(&mock, "web-1").await, Wire::Ready);
-    assert_eq!(mock.ctl("lb show --all").await, before);
+    assert_eq!(mock.ctl("load-balancers").await, before);
     mock.terminate().await;
 }
 
-#[tokio::test]
-async fn faults_of_load_balancers_are_set_from_outside() {
-    let directory = tempfile::tempdir().unwrap();
-    let mock = Served::start(directory.path(), &["--lb-class", "mock.example/a"]).await;
-    for (command, says) in [
-        (
-            "lose --method EnsureLoadBalancer --service default/web --count 1",
-            "set: replies of EnsureLoadBalancer are lost, about default/web, once\n",
-        ),
-        (
-            "answers --bad missing-disposition --method GetLoadBalancer",
-            "set: answers of GetLoadBalancer are bad: missing-disposition, until cleared\n",
-        ),
-        (
-            "hang --method DeleteLoadBalancer --service default/web --for 1s",
-            "set: DeleteLoadBalancer hangs for 1s, about default/web, until cleared\n",
-        ),
-    ] {
-        assert_eq!(mock.ctl(command).await, says);
-    }
-    let mut client = LoadBalancersServiceClient::new(mock.channel().await);
-    let lost = within("ensuring", client.ensure_load_balancer(request("web"))).await;
-    assert_eq!(lost.unwrap_err().code(), tonic::Code::Unknown);
-    assert_eq!(mock.ctl("lb list").await.lines().count(), 1);
-    assert_eq!(ensure(&mock, "web").await, Wire::Ready);
-    mock.terminate().await;
-}
-
-/// 1,000 load balancers with 2,000 targets each fit well into 40 MiB, and their state into 2 MiB: equal
-/// targets are kept once.
+/// 1,000 load balancers with 2,000 targets each fit well into 40 MiB: equal targets are kept once.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn thousands_of_targets_are_kept_once() {
@@ -171,8 +123,7 @@ async fn thousands_of_targets_are_kept_once() {
 
     const NODES: u32 = 2_000;
     let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let mock = Served::start(directory.path(), &["--state", state.to_str().unwrap()]).await;
+    let mock = Served::start(directory.path(), &[]).await;
     let channel = mock.channel().await;
     let node = |index: u32| Node {
         name: format!("node-{index:05}"),
@@ -205,6 +156,4 @@ async fn thousands_of_targets_are_kept_once() {
     let grown = mock.peak_kib() - empty;
     assert!(grown < 40 << 10, "1,000 load balancers cost {grown} KiB");
     mock.terminate().await;
-    let written = std::fs::metadata(&state).unwrap().len();
-    assert!(written < 2 << 20, "their state has {written} bytes");
 }

@@ -40,11 +40,11 @@ async fn a_kill_loses_nothing_that_was_saved() {
         text.contains("shutdown") && text.contains("\"n-2\": 1")
     })
     .await;
-    let before = mock.ctl("list -o json").await;
+    let before = mock.ctl("list").await;
     mock.kill().await;
 
     let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.ctl("list -o json").await, before);
+    assert_eq!(mock.ctl("list").await, before);
     let results = mock.ask(&names(3)).await.unwrap();
     for result in results {
         let absent = matches!(result.outcome, Some(Outcome::Absent(_)));
@@ -69,7 +69,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_state() {
     let mut least = 0;
     for round in 0..4 {
         let mock = Served::start(directory.path(), &flags).await;
-        let held = mock.ctl("list").await.lines().count();
+        let held = mock.count("list", "instances").await;
         assert!(
             held >= least,
             "{held} of at least {least} instances are left"
@@ -93,7 +93,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_state() {
         mock.kill().await;
     }
     let mock = Served::start(directory.path(), &flags).await;
-    assert!(mock.ctl("list").await.lines().count() >= least);
+    assert!(mock.count("list", "instances").await >= least);
     mock.terminate().await;
 }
 
@@ -112,13 +112,13 @@ async fn pod_cidrs_outlive_a_restart() {
     let mock = Served::start(directory.path(), &flags).await;
     mock.ask(&names(3)).await.unwrap();
     mock.ctl("create by-hand --pod-cidr 192.0.2.0/24").await;
-    let before = mock.ctl("list -o json").await;
+    let before = mock.ctl("list").await;
     assert_eq!(before.matches("podCidrs").count(), 4);
     assert_eq!(before.matches("192.0.2.0/24").count(), 1);
     mock.terminate().await;
 
     let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.ctl("list -o json").await, before);
+    assert_eq!(mock.ctl("list").await, before);
     let results = mock.ask(&["n-9".to_owned()]).await.unwrap();
     let Some(Outcome::Found(instance)) = &results[0].outcome else {
         panic!("{results:?}")
@@ -163,7 +163,7 @@ async fn an_orderly_end_saves_everything() {
     mock.ask(&names(500)).await.unwrap();
     mock.terminate().await;
     let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.ctl("list").await.lines().count(), 500);
+    assert_eq!(mock.count("list", "instances").await, 500);
     mock.terminate().await;
 }
 

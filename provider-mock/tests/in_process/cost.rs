@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use outrigger_api::v1::GetStatusRequest;
-use outrigger_provider_mock::cloud::{Jitter, Preference, Quota};
-use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
+use outrigger_provider_mock::CloudConfig;
+use outrigger_provider_mock::cloud::{Preference, Quota};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -36,19 +36,15 @@ async fn cost_of(count: usize, change: impl FnOnce(&mut CloudConfig)) -> (u64, D
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_costs_one_call_a_page_and_else_one_a_node() {
-    let parallel = |calls| NonZeroUsize::new(calls).unwrap();
-    for (preference, count, calls_at_a_time, calls, time) in [
-        (Preference::Batch, 1, 8, 1, 20 * MS),
-        (Preference::Batch, 100, 8, 1, 20 * MS),
-        (Preference::Batch, 101, 8, 2, 20 * MS),
-        (Preference::Batch, 500, 1, 5, 100 * MS),
-        (Preference::List, 250, 8, 3, 20 * MS),
-        (Preference::Each, 100, 8, 100, 260 * MS),
-        (Preference::Each, 10, 1, 10, 200 * MS),
+    for (preference, count, calls, time) in [
+        (Preference::Batch, 1, 1, 20 * MS),
+        (Preference::Batch, 100, 1, 20 * MS),
+        (Preference::Batch, 101, 2, 20 * MS),
+        (Preference::List, 250, 3, 20 * MS),
+        (Preference::Each, 100, 100, 260 * MS),
     ] {
         let (counted, took) = cost_of(count, |config| {
             config.preference = preference;
-            config.parallel_calls = parallel(calls_at_a_time);
         })
         .await;
         assert_eq!(counted, calls, "{preference:?} {count}");
@@ -68,7 +64,7 @@ async fn jitter_varies_the_latency_and_its_seed_repeats_it() {
         let mut times = Vec::new();
         let mock = Mock::start(|config| {
             config.latency = 100 * MS;
-            config.jitter = Jitter::Fraction(0.5);
+            config.jitter = 0.5;
             config.seed = seed;
         })
         .await;
@@ -134,38 +130,18 @@ async fn nodes_beyond_the_rate_limit_fail_singly_where_each_is_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_quota_is_shown_in_the_status_and_announced_if_wanted() {
-    for announce in [false, true] {
-        let mut config = CloudConfig::new().unwrap();
+async fn the_quota_is_shown_in_the_status() {
+    let mut mock = Mock::start(|config| {
         config.quota = Some(Quota {
             qps: 5.0,
             burst: 10,
         });
-        let options = ProviderOptions {
-            announce_quota: announce,
-            ..ProviderOptions::default()
-        };
-        let mut mock = Mock::over(Cloud::new(config), options).await;
-        let announced = &mock.handshake.rate_limits;
-        assert_eq!(
-            announced
-                .iter()
-                .map(|limit| limit.burst)
-                .collect::<Vec<_>>(),
-            { if announce { vec![10] } else { vec![] } }
-        );
-        mock.ask_names(&["n"]).await.unwrap();
-        let status = mock
-            .provider
-            .get_status(GetStatusRequest {})
-            .await
-            .unwrap()
-            .into_inner();
-        assert_eq!(
-            (status.quotas[0].limit, status.quotas[0].remaining),
-            (10, 9)
-        );
-    }
+    })
+    .await;
+    mock.ask_names(&["n"]).await.unwrap();
+    let status = mock.provider.get_status(GetStatusRequest {}).await;
+    let quotas = status.unwrap().into_inner().quotas;
+    assert_eq!((quotas[0].limit, quotas[0].remaining), (10, 9));
 }
 
 #[tokio::test(start_paused = true)]

@@ -194,19 +194,6 @@ async fn a_call_about_a_node_hangs_and_one_about_others_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_items_of_a_call_are_served_one_after_the_other() {
-    let mock = mock().await;
-    let each = Duration::from_secs(6);
-    let slow = Fault::on(Method::BatchGetInstances, Effect::OneAfterTheOther { each });
-    mock.cloud.inject(slow);
-    for names in [&NAMES[..1], &NAMES] {
-        let started = Instant::now();
-        mock.ask_names(names).await.unwrap().found("n-1");
-        assert_eq!(started.elapsed(), each * names.len() as u32);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_hangs_until_the_faults_are_cleared() {
     let mock = mock().await;
     mock.cloud.inject(hangs(None));

@@ -132,12 +132,7 @@ async fn lists_are_cut_off_or_say_things_twice() {
 
 #[tokio::test]
 async fn faults_that_make_no_sense_are_refused() {
-    let error = || Effect::Error(InjectedError::new(Code::Aborted));
     for (fault, says) in [
-        (
-            Fault::on(Method::BatchGetInstances, error()).for_service("a/b"),
-            "is not about a Service",
-        ),
         (
             bad(Method::EnsureLoadBalancer, BadAnswer::ForeignResult),
             "could be foreign-result",

@@ -293,7 +293,6 @@ async fn the_handshake_says_how_the_cloud_is() {
             max_batch_size: 50,
             without_cluster_id: true,
             managed_label_keys: vec!["rack".into()],
-            announce_quota: false,
             ..ProviderOptions::default()
         };
         let mock = Mock::over(Cloud::new(config), options).await;

@@ -147,17 +147,7 @@ async fn lists_of_routes_are_cut_off_or_wrong() {
 
 #[tokio::test]
 async fn faults_of_routes_that_make_no_sense_are_refused() {
-    let error = || Effect::Error(InjectedError::new(Code::Aborted));
-    let to = || "10.1.0.0/24".parse().unwrap();
     for (fault, says) in [
-        (
-            bad(Method::BatchGetInstances, BadAnswer::Empty).for_route(to()),
-            "is not about routes",
-        ),
-        (
-            Fault::on(Method::CreateRoute, error()).for_service("a/b"),
-            "is not about a Service",
-        ),
         (
             bad(Method::ListRoutes, BadAnswer::ForeignResult),
             "could be foreign-result",

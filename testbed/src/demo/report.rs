@@ -168,22 +168,21 @@ Everything runs until Ctrl-C. Things to try in another terminal:
             "
   {ctl} list
   {ctl} stop {name}
-  {ctl} set latency 500ms
-  {ctl} set errors --method BatchGetInstances --code UNAVAILABLE --count 3
+  {ctl} set-cost --latency 500ms
+  {ctl} errors --method BatchGetInstances --code UNAVAILABLE --count 3
 "
         );
-        if let Some(row) = self.services.first() {
-            let (namespace, name) = (super::services::NAMESPACE, &row.name);
-            let _ = writeln!(text, "  {ctl} lb list\n  {ctl} lb show {namespace}/{name}");
+        if !self.services.is_empty() {
+            let _ = writeln!(text, "  {ctl} load-balancers");
         }
         if let Some(cidr) = node.and_then(|row| row.pod_cidrs.first()) {
             let _ = writeln!(
                 text,
-                "  {ctl} routes list\n  {ctl} routes remove {cidr}  # made again within 10 s"
+                "  {ctl} routes\n  {ctl} remove-routes {cidr}  # made again within 10 s"
             );
         }
         if !self.volumes.is_empty() {
-            let _ = writeln!(text, "  {ctl} volumes list");
+            let _ = writeln!(text, "  {ctl} volumes");
         }
         text
     }

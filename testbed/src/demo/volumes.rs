@@ -91,15 +91,8 @@ impl Labelling<'_> {
 
     async fn make_disk(&self, handle: &str) -> Result<()> {
         let mut ctl = Command::new(self.mock);
-        ctl.args([
-            "ctl",
-            "--endpoint",
-            &self.endpoint,
-            "volumes",
-            "set",
-            handle,
-        ])
-        .args(PLACE);
+        ctl.args(["ctl", "--endpoint", &self.endpoint, "set-volume", handle])
+            .args(PLACE);
         let made = output("provider-mock ctl", &mut ctl, || {
             format!("make the disk {handle}")
         });

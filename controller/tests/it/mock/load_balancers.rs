@@ -1,13 +1,7 @@
 //! The load balancers of the mock's cloud.
 
 use outrigger_provider_mock::{
-    control::{
-        EditLoadBalancer, NewLoadBalancer, Targets,
-        operations::{
-            COUNTERS, CREATE_LOAD_BALANCER, DELETE_LOAD_BALANCERS, EDIT_LOAD_BALANCER,
-            SHOW_LOAD_BALANCERS,
-        },
-    },
+    control::{Command, EditLoadBalancer, NewLoadBalancer, ShownLoadBalancers},
     faults::{Effect, Fault, InjectedError, Method},
     load_balancers::{LoadBalancer, ServiceTag},
 };
@@ -32,13 +26,9 @@ pub(crate) fn error(code: tonic::Code, reason: &str, message: &str) -> InjectedE
 impl Mock {
     /// All of them, each with its targets, by id.
     pub(crate) async fn load_balancers(&self) -> Vec<LoadBalancer> {
-        let all = Targets {
-            all: true,
-            ..Targets::default()
-        };
-        let shown = self.control.ask(SHOW_LOAD_BALANCERS, &all).await.unwrap();
-        let shown = shown.load_balancers.into_iter();
-        shown.map(|shown| shown.load_balancer).collect()
+        let list = Command::LoadBalancers;
+        let shown: ShownLoadBalancers = self.control.ask(&list).await.unwrap();
+        shown.load_balancers
     }
 
     /// The one of the Service with this UID.
@@ -86,14 +76,14 @@ impl Mock {
 
     /// Changes one in the cloud, without the controller.
     pub(crate) async fn edit_load_balancer(&self, edit: EditLoadBalancer) {
-        self.control.ask(EDIT_LOAD_BALANCER, &edit).await.unwrap();
+        self.command(Command::EditLoadBalancer(edit)).await;
     }
 
     /// Deletes one in the cloud, without the controller, by its id, its Service's UID or
     /// `namespace/name`.
     pub(crate) async fn lose_load_balancer(&self, target: &str) {
-        let deleted = self.control.ask(DELETE_LOAD_BALANCERS, &only(target)).await;
-        deleted.unwrap();
+        self.command(Command::DeleteLoadBalancers(only(target)))
+            .await;
     }
 
     /// Makes one that no Service asked for.
@@ -109,12 +99,12 @@ impl Mock {
             service,
             addresses: Vec::new(),
         };
-        self.control.ask(CREATE_LOAD_BALANCER, &new).await.unwrap();
+        self.command(Command::CreateLoadBalancer(new)).await;
     }
 
     /// Calls of a method that have ended, well or not.
     pub(crate) async fn calls(&self, method: Method) -> u64 {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
+        let counts = self.counts().await;
         let codes = counts.calls.get(method.as_str());
         codes.map_or(0, |codes| codes.values().sum())
     }

@@ -1,10 +1,7 @@
 //! The mock's route table.
 
 use outrigger_provider_mock::{
-    control::{
-        Targets,
-        operations::{COUNTERS, REMOVE_ROUTES, ROUTES},
-    },
+    control::{Command, ShownRoutes, Targets},
     routes::Route,
 };
 
@@ -13,7 +10,8 @@ use super::Mock;
 impl Mock {
     /// All routes, by name.
     pub(crate) async fn routes(&self) -> Vec<Route> {
-        self.control.ask(ROUTES, &()).await.unwrap().routes
+        let shown: ShownRoutes = self.control.ask(&Command::Routes).await.unwrap();
+        shown.routes
     }
 
     /// Another client deletes all of them.
@@ -22,12 +20,12 @@ impl Mock {
             all: true,
             ..Targets::default()
         };
-        self.control.ask(REMOVE_ROUTES, &all).await.unwrap();
+        self.command(Command::RemoveRoutes(all)).await;
     }
 
     /// How many calls of each of these methods succeeded.
     pub(crate) async fn succeeded<const N: usize>(&self, methods: [&str; N]) -> [u64; N] {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
+        let counts = self.counts().await;
         methods.map(|method| counts.calls(method, "OK"))
     }
 }

@@ -1,7 +1,7 @@
 //! The mock's volumes.
 
 use outrigger_provider_mock::{
-    control::operations::{COUNTERS, SET_VOLUME},
+    control::Command,
     volumes::{Volume, VolumeState},
 };
 
@@ -16,12 +16,12 @@ impl Mock {
             zones: vec!["a".to_owned(), "b".to_owned()],
             state,
         };
-        self.control.ask(SET_VOLUME, &volume).await.unwrap();
+        self.command(Command::SetVolume(volume)).await;
     }
 
     /// How many lookups of volumes it has answered.
     pub(crate) async fn volume_lookups(&self) -> u64 {
-        let counts = self.control.ask(COUNTERS, &()).await.unwrap();
+        let counts = self.counts().await;
         counts.calls("GetVolume", "OK")
     }
 }

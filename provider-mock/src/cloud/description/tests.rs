@@ -69,15 +69,15 @@ fn errors_are_named_with_their_place() {
         ),
         (
             "instances:\n- name: a\n- name: a\n",
-            &["instances[1]", "name a", "instances[0]"],
+            &["the name a is there twice"],
         ),
         (
             "instances:\n- {name: a, id: i-1}\n- {name: b, id: i-1}\n",
-            &["instances[1]", "id i-1", "instances[0]"],
+            &["the id i-1 is there twice"],
         ),
         (
             "instances: []\nvolumes: [{handle: a}, {handle: a}]\n",
-            &["volumes[1]", "handle a", "volumes[0]"],
+            &["the handle a is there twice"],
         ),
         ("instances: 3", &["line 1"]),
         ("defaults: {}", &["instances"]),

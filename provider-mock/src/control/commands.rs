@@ -1,18 +1,78 @@
-//! Messages on the control socket.
+//! The commands on the control socket and their answers, as `provider-mock ctl` and JSON have them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cloud::Quota;
+use super::load_balancers::{EditLoadBalancer, NewLoadBalancer};
+use super::routes::{EditRoutes, NewRoute};
+use crate::cloud::{Quota, jitter};
 use crate::duration;
 use crate::faults::Fault;
-use crate::instances::Instance;
+use crate::instances::{Instance, InstanceSpec};
+use crate::volumes::Volume;
 
-/// Answer to `status`.
+/// A command; in JSON a document with its name as the only key.
+///
+/// The answer about instances is a [`Listed`] or [`Changed`], about other objects [`ShownLoadBalancers`](super::ShownLoadBalancers),
+/// [`ShownRoutes`](super::ShownRoutes) or [`ShownVolumes`](super::ShownVolumes); of `status` and `set-cost` a [`Status`], of
+/// `SetFault` the [`Fault`], of `clear` a [`Count`], of counters [`Counts`](crate::cloud::Counts).
+#[derive(Debug, Clone, PartialEq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Command {
+    /// Show how the mock is set up and which faults are set
+    Status,
+    /// List the instances
+    List,
+    /// Make an instance
+    Create(Box<InstanceSpec>),
+    /// Stop instances, which stay, shut down
+    Stop(Targets),
+    /// Start instances
+    Start(Targets),
+    /// Announce maintenance of instances, or its end
+    Maintenance(AnnounceMaintenance),
+    /// Delete instances for good, so that they are not synthesised again
+    Delete(Targets),
+    /// List the load balancers, with their targets
+    LoadBalancers,
+    /// Put a load balancer into the cloud that no Service asked for
+    CreateLoadBalancer(NewLoadBalancer),
+    /// Change a load balancer behind the controller's back
+    EditLoadBalancer(EditLoadBalancer),
+    /// Delete load balancers, protected or not
+    DeleteLoadBalancers(Targets),
+    /// List the routes
+    Routes,
+    /// Put a route into the table that no controller asked for
+    AddRoute(NewRoute),
+    /// Let routes lead elsewhere, behind the controller's back
+    EditRoutes(EditRoutes),
+    /// Remove routes behind the controller's back
+    RemoveRoutes(Targets),
+    /// List the volumes
+    Volumes,
+    /// Make a volume, or let one answer otherwise
+    SetVolume(Volume),
+    /// Delete volumes
+    DeleteVolumes(Targets),
+    /// Change what a call to the cloud costs
+    SetCost(SetCost),
+    /// Set a fault
+    #[command(skip)]
+    SetFault(SetFault),
+    /// Remove all faults and end each call that hangs
+    Clear,
+    /// Show what was asked of the mock, and what it asked of its cloud
+    Counters,
+    /// Show the counters, which begin again at zero
+    ResetCounters,
+}
+
+/// How the mock is set up, and which faults are set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -37,10 +97,10 @@ pub struct Status {
     pub routes: usize,
     /// How many volumes there are.
     pub volumes: usize,
-    /// How long a call to the cloud takes, in Go's syntax.
+    /// How long a call to the cloud takes.
     pub latency: String,
-    /// How much that varies: a part of the latency, or a duration.
-    pub jitter: String,
+    /// How much that varies.
+    pub jitter: f64,
     /// How many calls the cloud accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<Quota>,
@@ -48,7 +108,7 @@ pub struct Status {
     pub faults: Vec<Fault>,
 }
 
-/// Answer to `instances`.
+/// All instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
@@ -60,7 +120,7 @@ pub struct Listed {
     pub deleted: Vec<String>,
 }
 
-/// Which objects are meant: `startInstances`, `stopInstances`, `deleteInstances`, and other objects likewise.
+/// Which objects are meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Targets {
@@ -73,13 +133,13 @@ pub struct Targets {
     #[arg(long, conflicts_with = "targets")]
     #[serde(default)]
     pub all: bool,
-    /// `delete` of instances only: begin to delete; the instance stays, as terminating, until deleted again
-    #[arg(skip)]
+    /// For `delete` only: begin to delete; the instance stays, as terminating, until it is deleted again
+    #[arg(long)]
     #[serde(default)]
     pub terminating: bool,
 }
 
-/// `announceMaintenance`: announces maintenance of instances.
+/// Maintenance of instances.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnnounceMaintenance {
@@ -100,7 +160,7 @@ pub struct AnnounceMaintenance {
     pub over: bool,
 }
 
-/// The changed object.
+/// The instances that were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
@@ -108,40 +168,36 @@ pub struct Changed {
     pub changed: Vec<Instance>,
 }
 
-/// `changeCost`: what is absent stays.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The cost of a call to the cloud from now on; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ChangeCost {
-    /// How long a call takes.
+pub struct SetCost {
+    /// How long a call takes, for example 20ms; 0 for an instant cloud
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub latency: Option<Duration>,
-    /// How much that varies: a part of the latency, or a duration.
+    /// How much that varies: a part of it, 0 to 1
+    #[arg(long, value_parser = jitter, value_name = "PART")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<String>,
-    /// How many calls are accepted.
+    pub jitter: Option<f64>,
+    /// Calls per second that are accepted; 0 for no limit
+    #[arg(long, allow_negative_numbers = true, value_name = "QPS")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_limit: Option<NewQuota>,
-}
-
-/// A new quota.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct NewQuota {
-    /// Calls per second; 0: no limit.
-    pub qps: f64,
-    /// Calls at once; absent: a second's worth.
+    pub qps: Option<f64>,
+    /// Calls at once [default: a second's worth]
+    #[arg(long, requires = "qps", value_name = "N")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }
 
-/// `setFault`.
+/// A fault that is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct InjectFault {
+pub struct SetFault {
     /// The fault.
     pub fault: Fault,
     /// Happens after the faults of its kind that are set, instead of taking their place.
@@ -149,32 +205,11 @@ pub struct InjectFault {
     pub add: bool,
 }
 
-/// Answer to `clearFaults`.
+/// How many faults there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cleared {
-    /// How many there were.
-    pub cleared: usize,
-}
-
-/// `closeConnections`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct CloseConnections {
-    /// How long new connections are left unanswered; absent: not at all.
-    #[serde(
-        default,
-        rename = "for",
-        with = "duration::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub hold: Option<Duration>,
-}
-
-/// Answer to a request to close connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClosedConnections {
-    /// How many connections there were.
-    pub closed: usize,
+pub struct Count {
+    /// The number.
+    pub count: usize,
 }
 
 /// Any answer that is not 2xx.

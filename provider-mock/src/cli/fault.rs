@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outrigger_provider_mock::cidr::Cidr;
-use outrigger_provider_mock::control::InjectFault;
+use outrigger_provider_mock::control::SetFault;
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{
     BadAnswer, Budget, Code, Effect, Fault, InjectedError, Method,
@@ -51,13 +51,13 @@ fn probability(text: &str) -> Result<f64, String> {
 }
 
 impl WhereArgs {
-    pub(super) fn inject(self, effect: Effect) -> InjectFault {
+    pub(super) fn inject(self, effect: Effect) -> SetFault {
         let budget = match (self.count, self.rate) {
             (Some(count), _) => Budget::Count(count),
             (None, Some(rate)) => Budget::Rate(rate),
             (None, None) => Budget::Always,
         };
-        InjectFault {
+        SetFault {
             fault: Fault {
                 method: self.method,
                 node: self.node,
@@ -72,7 +72,7 @@ impl WhereArgs {
     }
 }
 
-/// `ctl set errors`.
+/// `ctl errors`.
 #[derive(Debug, Args)]
 pub(super) struct ErrorsArgs {
     /// gRPC code, for example UNAVAILABLE
@@ -99,7 +99,7 @@ pub(super) struct ErrorsArgs {
 }
 
 impl ErrorsArgs {
-    pub(super) fn into_fault(self) -> anyhow::Result<InjectFault> {
+    pub(super) fn into_fault(self) -> anyhow::Result<SetFault> {
         anyhow::ensure!(
             self.code.0 != tonic::Code::Ok,
             "OK is no error; choose another --code, or `ctl clear`"
@@ -130,21 +130,14 @@ pub(super) struct HangArgs {
     /// How long each call hangs; it is served then [default: until cleared]
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     duration: Option<Duration>,
-    /// So long for each item that the call is about, as if they were served one after the other
-    #[arg(long, requires = "duration")]
-    each: bool,
     #[command(flatten)]
     wherever: WhereArgs,
 }
 
 impl HangArgs {
-    pub(super) fn into_fault(self) -> InjectFault {
+    pub(super) fn into_fault(self) -> SetFault {
         let duration = self.duration;
-        let effect = match duration {
-            Some(each) if self.each => Effect::OneAfterTheOther { each },
-            _ => Effect::Hang { duration },
-        };
-        self.wherever.inject(effect)
+        self.wherever.inject(Effect::Hang { duration })
     }
 }
 
@@ -159,7 +152,7 @@ pub(super) struct AnswersArgs {
 }
 
 impl AnswersArgs {
-    pub(super) fn into_fault(self) -> InjectFault {
+    pub(super) fn into_fault(self) -> SetFault {
         self.wherever.inject(Effect::BadAnswer(self.bad))
     }
 }
