@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 /// An address and a prefix length, with host bits where they were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cidr(IpNet);
+pub struct Cidr(pub(crate) IpNet);
 
 impl Cidr {
     /// Without host bits: one for all spellings.
@@ -20,18 +20,6 @@ impl Cidr {
     /// True if it is of the IP family of an address.
     pub fn is_like(self, ip: IpAddr) -> bool {
         self.0.addr().is_ipv4() == ip.is_ipv4()
-    }
-}
-
-impl From<IpNet> for Cidr {
-    fn from(net: IpNet) -> Self {
-        Self(net)
-    }
-}
-
-impl From<Cidr> for IpNet {
-    fn from(cidr: Cidr) -> Self {
-        cidr.0
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clock::Clock;
-pub use cost::{Cost, Quota, RateLimited, jitter};
+pub use cost::{Cost, Quota, RateLimited, part};
 pub use counters::{CloudCounts, Counts};
 pub use description::Description;
 pub use load_balancers::Deletion;

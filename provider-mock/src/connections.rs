@@ -1,4 +1,4 @@
-//! The connections of callers, each with a number and the process at its other end.
+//! The connections of callers, each with a number.
 
 use std::io;
 use std::pin::Pin;
@@ -8,13 +8,11 @@ use futures::Stream;
 use outrigger_provider_sdk::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// The process.
-    pub caller: UdsConnectInfo,
     /// Number of the connection, in the order in which they were accepted.
     pub number: u64,
 }
@@ -24,10 +22,7 @@ pub fn incoming(listener: Listener) -> impl Stream<Item = io::Result<Connection>
     futures::stream::unfold((0, listener), |(number, listener)| async move {
         let accepted = listener.accept().await;
         let accepted = accepted.map(|stream| Connection {
-            peer: Peer {
-                caller: stream.connect_info(),
-                number,
-            },
+            peer: Peer { number },
             stream,
         });
         Some((accepted, (number + 1, listener)))

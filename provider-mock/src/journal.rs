@@ -1,28 +1,23 @@
 //! A log of the calls that callers made, for tests that check the order of events while it happens.
 //!
-//! One JSON object a line: each call when it begins and when it ends, each load balancer when it is
-//! created and when its deletion begins, and each change of a route when it begins and when it ends. A
-//! line is written in one step before the call goes on, so that a `kill -9` of the mock loses none.
-//! Several mocks may append to one file.
+//! One JSON object a line: each call when it begins, and each load balancer when it is created and when its
+//! deletion begins. A line is written in one step before the call goes on, so that a `kill -9` of the mock loses
+//! none. Several mocks may append to one file.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::cidr::Cidr;
-use crate::faults::{Code, Method};
+use crate::faults::Method;
 
 /// A file that lines are appended to.
 #[derive(Debug)]
 pub struct Journal {
     file: Mutex<File>,
-    calls: AtomicU64,
-    changes: AtomicU64,
 }
 
 /// One line.
@@ -31,7 +26,7 @@ pub struct Journal {
 pub struct Line {
     /// Microseconds since 1970, by the clock of the machine.
     pub at: u64,
-    /// Process id of the mock: the numbers of calls are its own.
+    /// Process id of the mock.
     pub process: u32,
     /// Event of the line.
     pub event: Event,
@@ -44,76 +39,16 @@ pub enum Event {
     /// A call arrived, before any fault.
     #[serde(rename_all = "camelCase")]
     CallBegan {
-        /// Its number.
-        call: u64,
         /// Its method.
         method: Method,
-        /// Process id of the caller, where the system knows it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        caller: Option<i32>,
         /// The Services that it is about; empty for methods that are about none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         services: Vec<ServiceName>,
-        /// Destinations of the routes that it changes, without host bits.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        routes: Vec<Cidr>,
-    },
-    /// A call was answered, or its caller cancelled it.
-    #[serde(rename_all = "camelCase")]
-    CallEnded {
-        /// Its number.
-        call: u64,
-        /// Its method.
-        method: Method,
-        /// Code of the answer; `CANCELLED` if there was none.
-        code: Code,
     },
     /// The cloud has one load balancer more.
     LoadBalancerCreated(LoadBalancerName),
     /// A load balancer began to be deleted.
     LoadBalancerDeleted(LoadBalancerName),
-    /// A route changes.
-    #[serde(untagged)]
-    Route(RouteEvent),
-}
-
-/// Event about a route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub enum RouteEvent {
-    /// The provider is about to change a route in the cloud.
-    #[serde(rename_all = "camelCase")]
-    RouteChangeBegan {
-        /// Number of the change.
-        change: u64,
-        /// Make or remove.
-        kind: RouteChangeKind,
-        /// Tag of the cluster that asked for it.
-        cluster: String,
-        /// The Pod CIDR.
-        destination: Cidr,
-        /// Name of the node, as the request has it; empty where it has none.
-        node: String,
-    },
-    /// The cloud has answered. A change without this line may have happened or not.
-    #[serde(rename_all = "camelCase")]
-    RouteChangeEnded {
-        /// Number of the change.
-        change: u64,
-        /// Reason of the error; absent: it is done.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
-}
-
-/// How a route is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RouteChangeKind {
-    /// It is made.
-    Create,
-    /// It is removed.
-    Delete,
 }
 
 /// Which Service a call is about.
@@ -144,19 +79,7 @@ impl Journal {
         let file = file.with_context(|| format!("cannot open the journal {}", path.display()))?;
         Ok(Self {
             file: Mutex::new(file),
-            calls: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
         })
-    }
-
-    /// The number of the next call.
-    pub(crate) fn next_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The number of the next change of a route.
-    pub(crate) fn next_change(&self) -> u64 {
-        self.changes.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Appends a line. A line that cannot be written is logged: the mock serves on.

@@ -105,13 +105,10 @@ pub struct LoadBalancer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints; 0: they are not.
-    #[serde(default)]
     pub health_check_node_port: i32,
     /// Where traffic goes. Load balancers with equal targets share them.
-    #[serde(default = "no_targets")]
     pub targets: Arc<[Target]>,
     /// A deletion keeps it.
-    #[serde(default)]
     pub protected: bool,
     /// When it was made, by the cloud's clock.
     pub created_at: Timestamp,
@@ -120,10 +117,6 @@ pub struct LoadBalancer {
     /// When it is gone; absent: it is not being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_at: Option<Timestamp>,
-}
-
-fn no_targets() -> Arc<[Target]> {
-    Arc::default()
 }
 
 /// The Service that a load balancer is for.

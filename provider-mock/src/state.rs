@@ -10,13 +10,13 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::cloud::{Cloud, Holdings};
-use crate::instances::{Instance, Inventory, NodeName, ProviderName};
+use crate::instances::{Instance, Inventory, NodeName};
 use crate::load_balancers::{LoadBalancer, LoadBalancerInventory};
 use crate::routes::{Route, RouteTable};
 use crate::volumes::Volume;
@@ -31,14 +31,12 @@ const OWNER_ONLY: u32 = 0o600;
 #[derive(Debug, Clone)]
 pub struct StateFile {
     path: PathBuf,
-    provider_name: ProviderName,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
     format: &'static str,
-    provider_name: &'a ProviderName,
     instances: Vec<&'a Instance>,
     deleted: &'a BTreeMap<NodeName, u32>,
     load_balancers: Vec<&'a LoadBalancer>,
@@ -50,32 +48,24 @@ struct Written<'a> {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Read {
     format: String,
-    provider_name: ProviderName,
     instances: Vec<Instance>,
-    #[serde(default)]
     deleted: BTreeMap<NodeName, u32>,
-    #[serde(default)]
     load_balancers: Vec<LoadBalancer>,
-    #[serde(default)]
     routes: Vec<Route>,
-    #[serde(default)]
     volumes: Vec<Volume>,
 }
 
 impl StateFile {
-    /// The file at this path, for this provider.
-    pub fn new(path: PathBuf, provider_name: ProviderName) -> Self {
-        Self {
-            path,
-            provider_name,
-        }
+    /// The file at this path.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
     }
 
     /// Reads it; none: there is no file yet.
     ///
     /// # Errors
     ///
-    /// It cannot be read, is damaged, or is of another provider. The file is as it was.
+    /// It cannot be read, or is damaged. The file is as it was.
     pub fn read(&self) -> anyhow::Result<Option<Holdings>> {
         let path = self.path.display();
         let text = match fs::read_to_string(&self.path) {
@@ -91,19 +81,14 @@ impl StateFile {
             let reason = format!("its format is {:?}, not {FORMAT:?}", state.format);
             return Err(self.damaged(&reason));
         }
-        let (owner, own) = (&state.provider_name, &self.provider_name);
-        ensure!(
-            owner == own,
-            "the state file {path} is of the provider {owner}, not of {own}; set --provider-name \
-             {owner}, or another --state"
-        );
+        let volumes = state.volumes.into_iter();
         let instances = Inventory::restore(state.instances, state.deleted);
         let load_balancers = LoadBalancerInventory::restore(state.load_balancers);
         Ok(Some(Holdings {
             instances: instances.map_err(|refused| self.damaged(&refused))?,
             load_balancers: load_balancers.map_err(|refused| self.damaged(&refused))?,
             routes: RouteTable::restore(state.routes).map_err(|refused| self.damaged(&refused))?,
-            volumes: restore_volumes(state.volumes).map_err(|reason| self.damaged(&reason))?,
+            volumes: volumes.map(|one| (one.handle.clone(), one)).collect(),
         }))
     }
 
@@ -116,7 +101,6 @@ impl StateFile {
         let inventory = &holdings.instances;
         let state = Written {
             format: FORMAT,
-            provider_name: &self.provider_name,
             instances: inventory.iter().map(AsRef::as_ref).collect(),
             deleted: inventory.deleted(),
             load_balancers: holdings.load_balancers.iter().map(AsRef::as_ref).collect(),
@@ -162,16 +146,6 @@ impl StateFile {
             self.path.display()
         )
     }
-}
-
-fn restore_volumes(saved: Vec<Volume>) -> Result<BTreeMap<String, Volume>, String> {
-    let mut volumes = BTreeMap::new();
-    for volume in saved {
-        if let Some(twin) = volumes.insert(volume.handle.clone(), volume) {
-            return Err(format!("there are two volumes {}", twin.handle));
-        }
-    }
-    Ok(volumes)
 }
 
 /// How long a failed write waits before the next.

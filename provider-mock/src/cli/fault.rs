@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outrigger_provider_mock::cidr::Cidr;
+use outrigger_provider_mock::cloud::part;
 use outrigger_provider_mock::control::SetFault;
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{
@@ -36,18 +37,11 @@ pub(super) struct WhereArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// With this probability, 0 to 1 [default: each time]
-    #[arg(long, value_name = "P", conflicts_with = "count", value_parser = probability)]
+    #[arg(long, value_name = "P", conflicts_with = "count", value_parser = part)]
     rate: Option<f64>,
     /// After the faults of this kind that are set, instead of taking their place
     #[arg(long)]
     add: bool,
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
-        _ => Err(format!("{text:?} is no probability; use 0 to 1")),
-    }
 }
 
 impl WhereArgs {
@@ -88,9 +82,6 @@ pub(super) struct ErrorsArgs {
     /// `RetryInfo`: when the caller shall call again
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     retry_after: Option<Duration>,
-    /// Leave `RetryInfo` out, also where the contract requires it
-    #[arg(long, conflicts_with = "retry_after")]
-    without_retry_info: bool,
     /// Let single items of a batch fail, not the call
     #[arg(long)]
     per_item: bool,
@@ -111,9 +102,6 @@ impl ErrorsArgs {
             Some(reason) => error.with_reason(reason),
         };
         error.retry_after = self.retry_after.or(error.retry_after);
-        if self.without_retry_info {
-            error = error.without_retry_info();
-        }
         error.message = self.message;
         let effect = if self.per_item {
             Effect::ItemError(error)

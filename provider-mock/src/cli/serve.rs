@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use outrigger_provider_mock::cidr::Cidr;
-use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Preference, Quota, jitter};
+use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Preference, Quota, part};
 use outrigger_provider_mock::control::{self, About};
 #[cfg(feature = "defects")]
 use outrigger_provider_mock::defects;
@@ -52,7 +52,7 @@ pub(crate) struct ServeCommand {
     latency: Duration,
 
     /// How much the latency varies: a part of it, 0 to 1
-    #[arg(long, default_value = "0", value_parser = jitter, value_name = "PART")]
+    #[arg(long, default_value = "0", value_parser = part, value_name = "PART")]
     jitter: f64,
 
     /// Most instances that one call to the cloud answers
@@ -62,10 +62,6 @@ pub(crate) struct ServeCommand {
     /// Calls per second that the cloud accepts; more are refused with `RATE_LIMITED` [default: no limit]
     #[arg(long, allow_negative_numbers = true, value_name = "QPS")]
     rate_limit: Option<f64>,
-
-    /// Calls that the cloud accepts at once within --rate-limit [default: a second's worth]
-    #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
-    rate_burst: Option<u32>,
 
     /// File in which instances, load balancers, routes and volumes survive a restart; made if it is not there
     #[arg(long, value_name = "FILE")]
@@ -80,8 +76,8 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "state")]
     state_sync: bool,
 
-    /// File to which a JSON line is appended for each call that begins and ends, for each load balancer
-    /// that is created and deleted, and for each change of a route that begins and ends
+    /// File to which a JSON line is appended for each call that begins, and for each load balancer that is created and
+    /// deleted
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 
@@ -158,9 +154,7 @@ impl ServeCommand {
             self.instance_type.clone(),
         )?;
         placement.labels = self.labels.iter().cloned().collect();
-        let quota = self
-            .rate_limit
-            .map(|qps| Quota::checked(qps, self.rate_burst));
+        let quota = self.rate_limit.map(|qps| Quota::checked(qps, None));
         Ok(CloudConfig {
             provider_name: self.provider_name.clone(),
             placement,
@@ -182,12 +176,10 @@ impl ServeCommand {
 
     fn pod_cidr_ranges(&self) -> Result<Vec<PodCidrRange>, String> {
         let is_ipv4 = |range: &Cidr| range.is_like(Ipv4Addr::UNSPECIFIED.into());
-        let of_ipv4 = self.pod_cidrs.iter().filter(|range| is_ipv4(range)).count();
-        if of_ipv4 > 1 || self.pod_cidrs.len() - of_ipv4 > 1 {
-            return Err("--pod-cidrs has more than one range of an IP family".to_owned());
-        }
-        let range = |range: &Cidr| PodCidrRange::new(*range, if is_ipv4(range) { 24 } else { 64 });
-        self.pod_cidrs.iter().map(range).collect()
+        let prefix = |range: &Cidr| if is_ipv4(range) { 24 } else { 64 };
+        let ranges = self.pod_cidrs.iter();
+        let ranges = ranges.map(|range| PodCidrRange::new(*range, prefix(range)));
+        ranges.collect()
     }
 
     fn provider_options(&self) -> ProviderOptions {
@@ -210,10 +202,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     );
     let endpoint = args.sockets.provider.endpoint.clone();
     let control_endpoint = args.sockets.control()?;
-    let state_file = args
-        .state
-        .as_ref()
-        .map(|path| StateFile::new(path.clone(), args.provider_name.clone()));
+    let state_file = args.state.as_ref().map(|path| StateFile::new(path.clone()));
 
     let holdings = match &state_file {
         Some(file) => file.read()?.unwrap_or_default(),

@@ -34,7 +34,6 @@ fn a_bad_value_gets_one_clear_sentence() {
         ("serve --latency 20", "write it as 20ms, 1.5s or 1m30s"),
         ("serve --jitter 2", "use 0 to 1"),
         ("serve --page-size 0", "number would be zero"),
-        ("serve --rate-burst 3", "--rate-limit"),
         ("serve --provider-name My_Cloud", "use 1 to 63 of a-z"),
         ("serve --max-batch-size 501", "501 is not in 1..=500"),
         (
@@ -69,7 +68,10 @@ fn a_bad_value_gets_one_clear_sentence() {
             "ctl errors --code INTERNAL --method Get",
             "use BatchGetInstances, ListInstances",
         ),
-        ("ctl errors --code INTERNAL --rate 1.5", "is no probability"),
+        (
+            "ctl errors --code INTERNAL --rate 1.5",
+            "no part or probability",
+        ),
         ("ctl errors --code INTERNAL --count 0", "0 is not in 1.."),
         ("ctl answers --bad empty --route 10.1.0.0", "is no CIDR"),
         (

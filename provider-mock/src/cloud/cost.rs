@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-/// Reads the jitter, a part of the latency.
-pub fn jitter(text: &str) -> Result<f64, String> {
+/// Reads a part of something, such as of the latency, or a probability.
+pub fn part(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
-        _ => Err(format!("{text:?} is no part of the latency; use 0 to 1")),
+        _ => Err(format!("{text:?} is no part or probability; use 0 to 1")),
     }
 }
 
@@ -185,16 +185,16 @@ mod tests {
 
     #[test]
     fn jitter_stays_in_its_band() {
-        for (part, roll, varied) in [
+        for (text, roll, varied) in [
             ("0", 0.9, ms(20)),
             ("0.2", 0.0, ms(16)),
             ("0.2", 1.0, ms(24)),
             ("1", 0.0, ms(0)),
         ] {
-            assert_eq!(vary(ms(20), jitter(part).unwrap(), roll), varied, "{part}");
+            assert_eq!(vary(ms(20), part(text).unwrap(), roll), varied, "{text}");
         }
         for bad in ["-0.1", "1.5", "5ms"] {
-            assert!(jitter(bad).unwrap_err().contains(bad), "{bad}");
+            assert!(part(bad).unwrap_err().contains(bad), "{bad}");
         }
     }
 

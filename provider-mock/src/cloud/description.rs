@@ -1,18 +1,18 @@
 //! A cloud described in YAML.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::anyhow;
 use serde::Deserialize;
 
-use crate::instances::{InstanceId, InstanceSpec, LabelKey, LabelValue};
+use crate::instances::{InstanceId, InstanceSpec};
 use crate::volumes::Volume;
 
 /// The instances and volumes that a cloud starts with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Each with the defaults of the file filled in.
+    /// No name and no id twice.
     pub instances: Vec<InstanceSpec>,
     /// No handle twice.
     pub volumes: Vec<Volume>,
@@ -21,24 +21,9 @@ pub struct Description {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
-    #[serde(default)]
-    defaults: Defaults,
     instances: Vec<InstanceSpec>,
     #[serde(default)]
     volumes: Vec<Volume>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Defaults {
-    #[serde(rename = "type", default)]
-    instance_type: Option<LabelValue>,
-    #[serde(default)]
-    zone: Option<LabelValue>,
-    #[serde(default)]
-    region: Option<LabelValue>,
-    #[serde(default)]
-    labels: BTreeMap<LabelKey, LabelValue>,
 }
 
 impl Description {
@@ -68,13 +53,8 @@ impl Description {
         unique("the id", ids.map(InstanceId::as_str))?;
         let handles = file.volumes.iter().map(|volume| volume.handle.as_str());
         unique("the handle", handles)?;
-        let instances = file
-            .instances
-            .into_iter()
-            .map(|spec| file.defaults.fill(spec))
-            .collect();
         Ok(Self {
-            instances,
+            instances: file.instances,
             volumes: file.volumes,
         })
     }
@@ -85,26 +65,6 @@ fn unique<'a>(field: &str, mut values: impl Iterator<Item = &'a str>) -> Result<
     match values.find(|value| !earlier.insert(*value)) {
         Some(twice) => Err(format!("{field} {twice} is there twice")),
         None => Ok(()),
-    }
-}
-
-impl Defaults {
-    fn fill(&self, spec: InstanceSpec) -> InstanceSpec {
-        let mut labels = self.labels.clone();
-        labels.extend(spec.labels);
-        // A zone belongs to one region: who names another region does not want the default zone.
-        let zone = if spec.region.is_none() {
-            self.zone.clone()
-        } else {
-            None
-        };
-        InstanceSpec {
-            instance_type: spec.instance_type.or_else(|| self.instance_type.clone()),
-            zone: spec.zone.or(zone),
-            region: spec.region.or_else(|| self.region.clone()),
-            labels,
-            ..spec
-        }
     }
 }
 

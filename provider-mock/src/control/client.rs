@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
@@ -13,9 +12,6 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use super::commands::{Command, Failure};
-
-/// Time limit of an answer; no request on this socket waits for anything.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -31,12 +27,6 @@ pub enum ClientError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-    },
-    /// It does not answer.
-    #[error("provider-mock on {} has not answered for 10s", path.display())]
-    TimedOut {
-        /// The socket.
-        path: PathBuf,
     },
     /// The connection broke, or its end is no mock.
     #[error("the answer from {} was not understood: {reason}", path.display())]
@@ -72,10 +62,7 @@ impl Client {
     /// Sends a command; its answer as the JSON that came.
     pub async fn send(&self, command: &Command) -> Result<Bytes, ClientError> {
         let command = serde_json::to_vec(command).map_err(|error| self.garbled(&error))?;
-        let response = tokio::time::timeout(TIMEOUT, self.exchange(command)).await;
-        let (status, body) = response.map_err(|_| ClientError::TimedOut {
-            path: self.path.clone(),
-        })??;
+        let (status, body) = self.exchange(command).await?;
         if status.is_success() {
             return Ok(body);
         }

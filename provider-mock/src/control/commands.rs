@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::load_balancers::{EditLoadBalancer, NewLoadBalancer};
 use super::routes::{EditRoutes, NewRoute};
-use crate::cloud::{Quota, jitter};
+use crate::cloud::{Quota, part};
 use crate::duration;
 use crate::faults::Fault;
 use crate::instances::{Instance, InstanceSpec};
@@ -89,8 +89,6 @@ pub struct Status {
     pub synthesizes: bool,
     /// Instances by power state.
     pub instances: BTreeMap<String, usize>,
-    /// Names whose last instance was deleted.
-    pub deleted: usize,
     /// How many load balancers there are.
     pub load_balancers: usize,
     /// How many routes there are.
@@ -181,7 +179,7 @@ pub struct SetCost {
     )]
     pub latency: Option<Duration>,
     /// How much that varies: a part of it, 0 to 1
-    #[arg(long, value_parser = jitter, value_name = "PART")]
+    #[arg(long, value_parser = part, value_name = "PART")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
     /// Calls per second that are accepted; 0 for no limit

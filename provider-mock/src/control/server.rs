@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
@@ -23,9 +22,6 @@ use super::{load_balancers, routes};
 use crate::cloud::{Cloud, Quota};
 use crate::faults::Fault;
 use crate::instances::{Instance, InstanceId, Maintenance, Power};
-
-/// Largest request.
-const MAX_BODY: usize = 4 << 20;
 
 /// The part of the status besides the cloud.
 #[derive(Debug, Clone)]
@@ -72,9 +68,7 @@ fn router(cloud: Cloud, about: Arc<About>) -> Router {
             read(body).and_then(|command| execute(&cloud, &about, command)),
         ))
     };
-    Router::new()
-        .route("/v1", axum::routing::post(handler))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+    Router::new().route("/v1", axum::routing::post(handler))
 }
 
 /// Why a command is refused.
@@ -190,7 +184,6 @@ fn status(cloud: &Cloud, about: &About) -> Status {
         state_file: about.state_file.clone(),
         synthesizes: cloud.config().synthesize,
         instances: by_power,
-        deleted: cloud.deleted().len(),
         load_balancers: cloud.load_balancers().len(),
         routes: cloud.routes().len(),
         volumes: cloud.volumes().len(),

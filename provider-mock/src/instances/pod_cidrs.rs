@@ -16,7 +16,7 @@ pub struct PodCidrRange {
 impl PodCidrRange {
     /// A range, and the prefix length of each block.
     pub fn new(range: Cidr, prefix: u8) -> Result<Self, String> {
-        let network = IpNet::from(range.network());
+        let network = range.network().0;
         if (network.prefix_len()..=network.max_prefix_len()).contains(&prefix) {
             let range = network;
             return Ok(Self { range, prefix });
@@ -40,7 +40,7 @@ impl PodCidrRange {
             IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() | offset as u32).into(),
             IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() | offset).into(),
         };
-        IpNet::new(address, self.prefix).ok().map(Cidr::from)
+        IpNet::new(address, self.prefix).ok().map(Cidr)
     }
 
     /// The first block that is free, from one on that follows from `hash`; none: all are allocated.

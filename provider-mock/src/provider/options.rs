@@ -69,7 +69,7 @@ pub struct ServedLoadBalancers {
 }
 
 /// How routes are declared, listed and answered.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[group(skip)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -113,20 +113,6 @@ pub enum Respelled {
     ProviderId,
     /// A next hop that is none of the Node's addresses, this one.
     NextHop(std::net::IpAddr),
-}
-
-impl Default for ServedRoutes {
-    fn default() -> Self {
-        Self {
-            max_in_flight: 0,
-            target: ListedTarget::NodeName,
-            whole_table: false,
-            compared_addresses: false,
-            bare_results: false,
-            effects: false,
-            respelled: None,
-        }
-    }
 }
 
 /// The provider's declarations about volumes in the handshake.

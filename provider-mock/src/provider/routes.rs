@@ -5,7 +5,6 @@ use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, WithEffects, v1}
 use super::instances::{from_wire, internal_ip, to_wire};
 use super::{MockProvider, cluster_of, effects};
 use crate::cidr::Cidr;
-use crate::journal::{Event, RouteChangeKind, RouteEvent};
 use crate::provider::{ListedTarget, Respelled, ServedRoutes};
 use crate::routes::{Route, RouteSpec, RouteTarget};
 
@@ -46,9 +45,7 @@ impl Routes for MockProvider {
             ..known(ctx, route)?
         };
         ctx.check()?;
-        let change = self.begin(RouteChangeKind::Create, &spec);
         let made = cloud.create_route(spec).await.map_err(Error::from);
-        self.end(change, &made);
         match made {
             Ok(made) => {
                 let listed = (!served.bare_results).then(|| served.listed(&made));
@@ -72,44 +69,15 @@ impl Routes for MockProvider {
         let (cloud, served) = (self.cloud(), self.served_routes());
         let unwanted = known(ctx, route)?;
         ctx.check()?;
-        let change = self.begin(RouteChangeKind::Delete, &unwanted);
-        let deleted = cloud.delete_route(&unwanted, served.whole_table).await;
-        let deleted = deleted.map_err(Error::from);
-        self.end(change, &deleted);
+        cloud.delete_route(&unwanted, served.whole_table).await?;
         let effects = served.effects.then(effects::of_deleted_route);
-        deleted.map(|()| WithEffects::from(()).with_effects(effects))
+        Ok(WithEffects::from(()).with_effects(effects))
     }
 }
 
 impl MockProvider {
     fn served_routes(&self) -> ServedRoutes {
         self.options().routes.clone().unwrap_or_default()
-    }
-
-    /// Writes into the journal, if there is one, that a change begins. Returns its number there.
-    fn begin(&self, kind: RouteChangeKind, route: &RouteSpec) -> Option<u64> {
-        let journal = self.cloud().journal()?;
-        let change = journal.next_change();
-        journal.record(Event::Route(RouteEvent::RouteChangeBegan {
-            change,
-            kind,
-            cluster: route.cluster.clone(),
-            destination: route.destination,
-            node: route.target.node.clone(),
-        }));
-        Some(change)
-    }
-
-    /// Writes how it has ended.
-    fn end<T>(&self, change: Option<u64>, result: &Result<T, Error>) {
-        if let (Some(journal), Some(change)) = (self.cloud().journal(), change) {
-            let error = result.as_ref().err();
-            let error = error.map(|error| match error.reason() {
-                Some(reason) => reason.as_str().to_owned(),
-                None => error.message().to_owned(),
-            });
-            journal.record(Event::Route(RouteEvent::RouteChangeEnded { change, error }));
-        }
     }
 }
 

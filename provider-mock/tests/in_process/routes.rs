@@ -4,8 +4,6 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use outrigger_api::v1::{CreateRouteRequest, Route};
-use outrigger_provider_mock::faults::Method;
-use outrigger_provider_mock::journal::{Event, Journal, Line, RouteChangeKind, RouteEvent};
 use outrigger_provider_mock::routes::{Route as CloudRoute, RouteTarget};
 use outrigger_provider_mock::{ListedTarget, ServedRoutes};
 use tokio::time::Instant;
@@ -207,62 +205,4 @@ async fn each_route_costs_a_call() {
     let served = |operation: &str| counts.cloud[operation].served;
     let served = ["CreateRoute", "ListRoutes", "DeleteRoute"].map(served);
     assert_eq!(served, [100, 3, 1]);
-}
-
-#[tokio::test]
-async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("journal");
-    let routed = Routed::start(ServedRoutes::default()).await;
-    routed
-        .mock
-        .cloud
-        .keep_journal(Journal::open(&path).unwrap());
-    routed.made(route(POD_CIDR, "n-1")).await;
-    routed.create(route(POD_CIDR, "n-2")).await.unwrap_err();
-    routed.delete(route(POD_CIDR, "n-1")).await.unwrap();
-    let text = std::fs::read_to_string(path).unwrap();
-    let lines = text.lines().map(serde_json::from_str);
-    let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap();
-    let (mut events, mut calls) = (Vec::new(), Vec::new());
-    for line in lines {
-        match line.event {
-            Event::Route(event) => events.push(event),
-            Event::CallBegan { method, routes, .. } => calls.push((method, routes)),
-            _ => {}
-        }
-    }
-    let began = |change, kind, node: &str| RouteEvent::RouteChangeBegan {
-        change,
-        kind,
-        cluster: "u".into(),
-        destination: POD_CIDR.parse().unwrap(),
-        node: node.into(),
-    };
-    let ended = |change, error: Option<&str>| RouteEvent::RouteChangeEnded {
-        change,
-        error: error.map(str::to_owned),
-    };
-    assert_eq!(
-        events,
-        [
-            began(0, RouteChangeKind::Create, "n-1"),
-            ended(0, None),
-            began(1, RouteChangeKind::Create, "n-2"),
-            ended(1, Some("CONFLICTING_RESOURCE")),
-            began(2, RouteChangeKind::Delete, "n-1"),
-            ended(2, None),
-        ]
-    );
-    let destinations = vec![POD_CIDR.parse().unwrap()];
-    assert_eq!(
-        calls,
-        [
-            (Method::CreateRoute, destinations.clone()),
-            (Method::CreateRoute, destinations.clone()),
-            (Method::DeleteRoute, destinations),
-        ]
-    );
-    // Beside the changes each call has two lines.
-    assert_eq!(text.lines().count(), 6 + 6);
 }

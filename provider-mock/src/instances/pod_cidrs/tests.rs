@@ -47,7 +47,7 @@ fn each_block_is_given_once() {
             let mut given = BTreeSet::new();
             while let Some(block) = range(text, prefix).allocate(start, |one| given.contains(&one))
             {
-                let net = ipnet::IpNet::from(block);
+                let net = block.0;
                 assert_eq!((net.prefix_len(), net.trunc()), (prefix, net));
                 assert!(network.contains(&net), "{block} is not in {text}");
                 assert!(given.insert(block), "{block} was allocated twice");
