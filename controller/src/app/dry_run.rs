@@ -115,7 +115,7 @@ async fn fill<V: View>(context: &ControllerContext<'_>, store: &Arc<Store<V>>) {
     }
 }
 
-/// What the next term knows of load balancers, by the Lease. Without one, all count as in sync.
+/// The knowledge of the next term about load balancers, by the Lease. Without one, all count as in sync.
 async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inheritance {
     let Some(election) = &config.election else {
         return Inheritance::InSync;

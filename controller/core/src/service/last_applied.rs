@@ -15,8 +15,8 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// remember; after the configuration, `:` and a hash of the annotations that the provider read; after the desired state, `@`
 /// and a hash of the addresses that were written with it.
 ///
-/// A load balancer whose record has a hash has the targets that the Lease names. One that cannot take other targets, or does
-/// not, loses its hash instead ([`LastApplied::without_hash`]).
+/// A load balancer whose record has a hash has the targets that the Lease names. Where it cannot take other targets, or does
+/// not, the record loses its hash instead ([`LastApplied::without_hash`]).
 ///
 /// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
 /// load balancer that was begun.

@@ -230,11 +230,20 @@ impl Standing {
     }
 }
 
+/// Returns true if `service` is not what its load balancer was made from. A Service that is too large is not known to be another.
+fn is_changed(service: &ServiceView, capability: &Capability) -> bool {
+    service.shed.is_none()
+        && Standing::of(service, capability).comparison == Some(Comparison::Changed)
+}
+
 impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Consequence::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let hold = |why| hold(service, why, self.has_targets(facts), facts);
+        let hold = |why| {
+            let is_settled = self.has_targets(facts) && !is_changed(service, facts.capability);
+            hold(service, why, is_settled, facts)
+        };
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 hold(HoldReason::Paused)

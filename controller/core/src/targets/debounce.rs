@@ -175,7 +175,7 @@ mod tests {
         }
         // The last ones do not wait for a whole second.
         assert_eq!(out, [0, 100, 300, 700, 1_500, 2_500, 3_050]);
-        // One that comes after a pause goes out at once.
+        // A node that leaves after a pause goes out at once.
         debounce.changed(at(6_000), TargetChange::Removed);
         assert_eq!(debounce.due(), Some(at(6_000)));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Revision;
 
-/// What a term knows of load balancers at its beginning.
+/// The knowledge of a term about load balancers at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inheritance {
     /// Every load balancer whose Service has a hash has the present targets.
@@ -22,7 +22,7 @@ pub enum Inheritance {
 /// know the annotation, upstream's controller for one, leaves a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetsRecord {
-    /// None: not all load balancers have the same targets, or it is not known.
+    /// No revision: not all load balancers have the same targets, or it is not known.
     pub revision: Option<Revision>,
     /// `leaseTransitions` of the term that wrote it.
     pub term: i32,
@@ -43,7 +43,7 @@ impl TargetsRecord {
         now == self.term || Some(now) == self.term.checked_add(1)
     }
 
-    /// What the term `now` knows, whose present targets have the revision `current`.
+    /// The knowledge of the term `now`, whose present targets have the revision `current`.
     pub fn inheritance(&self, now: i32, current: &Revision) -> Inheritance {
         if !self.is_believed(now) {
             Inheritance::Nothing

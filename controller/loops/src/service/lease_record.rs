@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call with
-//! former targets is in flight before others go out, and [`LeaseRecord::name`] finds it; or it begins anew.
+//! former targets is in flight before others go out, and [`LeaseRecord::name`] finds it; or it begins again.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use outrigger_kubernetes::leader::{Handle, LeaseTerm, NotAnnotated};
 /// Annotation of the Lease with the [`TargetsRecord`].
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
-/// How often the Lease is cleared anew while another client keeps a value that names targets.
+/// How often the Lease is cleared again while another client keeps a value that names targets.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call does not begin.
@@ -41,7 +41,7 @@ pub(super) struct LeaseRecord {
     /// `leaseTransitions` of this term.
     term: i32,
     /// The record at the beginning of this term, if it is believed.
-    found: Option<TargetsRecord>,
+    inherited: Option<TargetsRecord>,
     state: Mutex<State>,
     /// Locked while the annotation changes.
     writing: sync::Mutex<()>,
@@ -51,7 +51,7 @@ pub(super) struct LeaseRecord {
 struct State {
     /// The targets that go out; none before the first are selected.
     current: Option<Revision>,
-    /// What the Lease names, or may name.
+    /// The targets that the Lease names, or may name.
     named: Option<Revision>,
 }
 
@@ -64,7 +64,7 @@ impl LeaseRecord {
             leading.leading().map(LeaseTerm::epoch)
         });
         let term = term.unwrap_or_default();
-        let found = lease
+        let inherited = lease
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION))
             .and_then(|value| TargetsRecord::parse(&value))
@@ -74,9 +74,11 @@ impl LeaseRecord {
             term,
             state: Mutex::new(State {
                 current: None,
-                named: found.as_ref().and_then(|record| record.revision.clone()),
+                named: inherited
+                    .as_ref()
+                    .and_then(|record| record.revision.clone()),
             }),
-            found,
+            inherited,
             writing: sync::Mutex::default(),
             progressed: Notify::new(),
         }
@@ -87,9 +89,9 @@ impl LeaseRecord {
         self.state.lock().current = Some(revision.clone());
     }
 
-    /// What is known at the beginning of the term, whose first targets have this revision.
+    /// The knowledge at the beginning of the term, whose first targets have this revision.
     pub(super) fn inheritance(&self, revision: &Revision) -> Inheritance {
-        match &self.found {
+        match &self.inherited {
             Some(record) => record.inheritance(self.term, revision),
             None if self.lease.is_none() => Inheritance::TargetsUnknown,
             None => Inheritance::Nothing,

@@ -306,8 +306,8 @@ impl Reconciler {
                 })
     }
 
-    /// The targets of a Service for a call that is in flight until the guard is dropped, once the Lease names no others. None
-    /// if this process no longer leads.
+    /// The targets of a Service for a call that is in flight until the guard is dropped, once the Lease names no others. No
+    /// call begins if this process no longer leads.
     async fn begin_call(
         &self,
         key: &ServiceKey,

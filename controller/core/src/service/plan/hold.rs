@@ -79,12 +79,12 @@ impl HoldReason {
 
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
-/// Nothing is done, and a condition says why. A load balancer that is not `in_sync` with the targets that go out is ensured
-/// once it is held no longer.
+/// Nothing is done, and a condition says why. A load balancer that is not `is_settled`, as it has other targets or was made from
+/// something else, is ensured once it is held no longer.
 pub(super) fn hold(
     service: &ServiceView,
     why: HoldReason,
-    in_sync: bool,
+    is_settled: bool,
     facts: &ServiceFacts<'_>,
 ) -> Step {
     let mut draft = PatchDraft::over(service, facts.time_of_day);
@@ -102,7 +102,7 @@ pub(super) fn hold(
         }
     }
     let may_come_back = facts.ownership(service) != Ownership::Cleanup;
-    if !in_sync
+    if !is_settled
         && may_come_back
         && !is_not_managed(service)
         && let Some(record) = LastApplied::own(service, facts.capability)

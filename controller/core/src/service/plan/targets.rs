@@ -7,8 +7,8 @@
 use jiff::Timestamp;
 
 use super::{
-    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, Standing, TARGETS_GRACE,
-    Work, outcome::AT_ONCE,
+    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
+    is_changed, outcome::AT_ONCE,
 };
 use crate::{
     api_time::after,
@@ -19,7 +19,7 @@ use crate::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         condition::{TARGETS_IN_SYNC, WAITING},
-        last_applied::{ANNOTATION_LAST_APPLIED, Comparison, LastApplied},
+        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, beside},
     },
@@ -37,9 +37,7 @@ impl Progress {
         match inheritance {
             // The Lease does not say what a Service had that selected otherwise.
             Inheritance::InSync
-                if has_hash(service, facts)
-                    && Standing::of(service, facts.capability).comparison
-                        != Some(Comparison::Changed) =>
+                if has_hash(service, facts) && !is_changed(service, facts.capability) =>
             {
                 self.sent = Some(facts.targets.clone());
             }

@@ -250,6 +250,20 @@ fn one_that_is_not_settled_does_not_delay_the_others() {
     assert!(matches!(stage.step(), Step::Ensure(_)));
 }
 
+/// Neither this leader nor the next one writes anything more.
+#[test]
+fn one_that_is_edited_while_it_is_paused_is_ensured_when_it_is_free() {
+    let mut stage = Stage::settled();
+    stage.pause(true);
+    stage.step();
+    stage.service.spec.ports[0].port = 81;
+    stage.step();
+    stage.restart();
+    assert!(stage.is_held(), "{:?}", stage.next());
+    stage.pause(false);
+    assert_eq!(stage.question().cause, EnsureCause::Changed);
+}
+
 /// It has no finalizer yet: nothing else would look at it.
 #[test]
 fn a_wait_ends_with_the_desire_for_a_load_balancer() {
