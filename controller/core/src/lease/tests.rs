@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::*;
 
 mod leading;
-mod simulation;
 
 const ME: &str = "me";
 const OTHER: &str = "other";

@@ -272,15 +272,6 @@ fn q1_n48_two_addresses_of_one_type_are_no_change() {
     );
 }
 
-/// N-47: what a kubelet's restart wrote is put right.
-#[test]
-fn n47_a_write_of_another_client_is_corrected() {
-    let node = node("InternalIP=10.0.0.5 Hostname=n6", None);
-    let given = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5";
-    let expected = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6";
-    assert_eq!(desired(&node, &addresses(given)), Ok(changed(expected)));
-}
-
 /// The API server refuses a status with a repeated address.
 #[test]
 fn a_repeated_address_is_written_once() {

@@ -6,7 +6,7 @@ use crate::{
     fixture::{addresses, full_node, map, registered, taints, with_provided_ip, written},
     node::{
         NodeView, TAINT_UNINITIALIZED,
-        address::{self, DesiredAddresses},
+        address::DesiredAddresses,
         change::{LabelWrite, NodeChange, TaintRemoval},
         instance::Instance,
         labels,
@@ -181,29 +181,6 @@ fn n14_a_provided_ip_that_cannot_be_honoured_keeps_the_taint() {
     assert_eq!(error.class(), ErrorClass::Invalid);
 }
 
-/// The instance must have it: the kubelet's own host name is no proof, nor is silence.
-#[test]
-fn n14_is_asked_of_the_instances_addresses_alone() {
-    let node = NodeView {
-        addresses: addresses("Hostname=10.0.0.99"),
-        ..with_provided_ip(registered("n6"), "10.0.0.99")
-    };
-    for of_instance in ["", "InternalIP=10.0.0.5"] {
-        let instance = Instance {
-            addresses: addresses(of_instance),
-            ..full()
-        };
-        let source = address::Error::NoMatch {
-            ip: "10.0.0.99".parse().unwrap(),
-        };
-        let expected = Error::ProvidedNodeIp {
-            node: "n6".into(),
-            source,
-        };
-        assert_eq!(planned(&node, &instance), Err(expected), "{of_instance}");
-    }
-}
-
 #[test]
 fn n17_an_answer_with_only_an_id_initialises() {
     let instance = Instance {
@@ -274,22 +251,6 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
     }
 }
 
-/// N-21, N-42: the addresses are written at once, the kubelet's host name among them.
-#[test]
-fn n21_addresses_follow_the_change() {
-    let node = with_provided_ip(registered("n6"), "198.51.100.7");
-    let expected = addresses("ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6");
-    assert_eq!(
-        desired(&node, &full()),
-        Ok(DesiredAddresses::Changed(expected))
-    );
-    let same = NodeView {
-        addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6"),
-        ..registered("n6")
-    };
-    assert_eq!(desired(&same, &full()), Ok(DesiredAddresses::Unchanged));
-}
-
 /// N-24.
 #[test]
 fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
@@ -315,22 +276,4 @@ fn n25_a_foreign_host_name_is_no_error() {
     assert!(planned(&node, &instance).is_ok());
     let expected = DesiredAddresses::Changed(instance.addresses.clone());
     assert_eq!(desired(&node, &instance), Ok(expected));
-}
-
-/// Labels are made only where there are none to write into.
-#[test]
-fn labels_are_created_only_if_missing_and_needed() {
-    let create = |node: &NodeView| {
-        planned(node, &full())
-            .unwrap()
-            .change
-            .unwrap()
-            .create_labels
-    };
-    assert!(create(&registered("n6")));
-    let labelled = NodeView {
-        labels: map(&[("a", "b")]),
-        ..registered("n6")
-    };
-    assert!(!create(&labelled));
 }

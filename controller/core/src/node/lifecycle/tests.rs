@@ -24,7 +24,6 @@ mod checks;
 mod deletions;
 mod late;
 mod out_of_service;
-mod rows;
 
 const GONE: Lookup = Lookup::Absent { confirmed: true };
 const NOT_SEEN: Lookup = Lookup::Absent { confirmed: false };
