@@ -312,15 +312,6 @@ async fn a_provider_may_not_change_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_without_cluster_id_is_served_when_that_is_allowed() {
-    let rig = Rig::with(|options, fake| {
-        options.allow_untagged = true;
-        fake.introduce(|answer| answer.without_cluster_id = true);
-    });
-    rig.wait_until_serving().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     let mut rig = Rig::start();
     rig.wait_until_serving().await;

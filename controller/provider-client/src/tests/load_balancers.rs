@@ -182,12 +182,13 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
     let rig = Rig::balancing(|_| {}).await;
     let (web, all) = (service("web"), targets(["a"]));
     let balancers = &rig.fake.balancers;
-    for (said, read, of_get, of_ensure, of_delete) in [
-        (D::Unspecified, None, false, false, false),
-        (D::Ready, Some(Disposition::Ready), true, true, false),
+    for (said, read, of_get, of_ensure, of_update, of_delete) in [
+        (D::Unspecified, None, false, false, false, false),
+        (D::Ready, Some(Disposition::Ready), true, true, true, false),
         (
             D::InProgress,
             Some(Disposition::InProgress),
+            true,
             true,
             true,
             true,
@@ -198,10 +199,32 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
             true,
             true,
             true,
+            true,
         ),
-        (D::Absent, Some(Disposition::Absent), true, false, true),
-        (D::Retained, Some(Disposition::Retained), false, false, true),
-        (D::Differs, Some(Disposition::Differs), true, false, false),
+        (
+            D::Absent,
+            Some(Disposition::Absent),
+            true,
+            false,
+            true,
+            true,
+        ),
+        (
+            D::Retained,
+            Some(Disposition::Retained),
+            false,
+            false,
+            false,
+            true,
+        ),
+        (
+            D::Differs,
+            Some(Disposition::Differs),
+            true,
+            false,
+            false,
+            false,
+        ),
     ] {
         let check =
             |result: Result<LoadBalancerAnswer, Error>, is_answer: bool, call: &str| match result {
@@ -222,6 +245,12 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
             })
         });
         balancers.ensure.on(move |_| Reply::Say(ensured(said)));
+        balancers.update.on(move |_| {
+            Reply::Say(v1::LoadBalancerAnswer {
+                disposition: said.into(),
+                ..v1::LoadBalancerAnswer::default()
+            })
+        });
         balancers.delete.on(move |_| {
             Reply::Say(v1::LoadBalancerAnswer {
                 disposition: said.into(),
@@ -231,6 +260,8 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         let get = rig.provider.load_balancers().get(&web, &all).await;
         check(get, of_get, "get");
         check(ensure(&rig, "web").await, of_ensure, "ensure");
+        let update = rig.provider.update_alone(&web, &all).await;
+        check(update, of_update, "update");
         let delete = rig.provider.delete_alone(&web).await;
         check(delete, of_delete, "delete");
     }

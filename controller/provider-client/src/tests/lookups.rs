@@ -1,8 +1,12 @@
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use futures::FutureExt;
 use outrigger_api::v1::{self, instance_result::Outcome};
-use outrigger_core::{error_class::ErrorClass, node::instance::Lookup};
+use outrigger_core::{
+    error_class::ErrorClass,
+    node::{NodeView, instance::Lookup},
+};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
@@ -236,33 +240,50 @@ async fn batches_are_cut_to_what_the_provider_takes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_sent_with_the_annotations_that_are_read() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| answer.node_annotation_prefixes = vec!["read.example/".into()]);
-    });
-    rig.wait_until_serving().await;
-    rig.look_up("a").await.unwrap();
-    let batches = rig.fake.batches.lock();
-    let request = &batches[0].1;
-    assert_eq!(request.context.as_ref().unwrap().cluster_name, "blue");
-    let node = &request.items[0];
-    assert_eq!(
-        node.annotations.keys().collect::<Vec<_>>(),
-        ["read.example/a"]
-    );
-    assert_eq!((&*node.system_uuid, &*node.labels["a"]), ("smbios", "b"));
-    assert_eq!(node.creation_time.as_ref().unwrap().seconds, 1_767_225_600);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_star_asks_for_all_annotations_of_a_node() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| answer.node_annotation_prefixes = vec!["*".into()]);
-    });
-    rig.wait_until_serving().await;
-    rig.look_up("a").await.unwrap();
-    let batches = rig.fake.batches.lock();
-    let annotations = &batches[0].1.items[0].annotations;
-    assert_eq!(annotations.len(), 2, "{annotations:?}");
+    let node: NodeView = serde_json::from_value(json!({
+        "metadata": {
+            "name": "a",
+            "uid": "uid-a",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"a": "b"},
+            "annotations": {"read.example/a": "1", "other.example/b": "2"},
+        },
+        "spec": {"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]},
+        "status": {
+            "nodeInfo": {"systemUUID": "smbios"},
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.7"}],
+        },
+    }))
+    .unwrap();
+    let node = Arc::new(node);
+    for (prefix, annotations) in [
+        ("read.example/", &["read.example/a"][..]),
+        ("*", &["other.example/b", "read.example/a"]),
+    ] {
+        let rig = Rig::with(|_, fake| {
+            fake.introduce(move |answer| answer.node_annotation_prefixes = vec![prefix.into()]);
+        });
+        rig.wait_until_serving().await;
+        rig.provider
+            .instances()
+            .look_up(Arc::clone(&node), LookupPurpose::Initialization)
+            .await
+            .result
+            .unwrap();
+        let batches = rig.fake.batches.lock();
+        let request = &batches[0].1;
+        assert_eq!(request.context.as_ref().unwrap().cluster_name, "blue");
+        let sent = &request.items[0];
+        let mut keys: Vec<_> = sent.annotations.keys().collect();
+        keys.sort();
+        assert_eq!(keys, annotations);
+        assert_eq!((&*sent.uid, &*sent.provider_id), ("uid-a", ""));
+        assert_eq!((&*sent.system_uuid, &*sent.labels["a"]), ("smbios", "b"));
+        assert_eq!(sent.creation_time.as_ref().unwrap().seconds, 1_767_225_600);
+        assert_eq!(sent.addresses[0].address, "10.0.0.7");
+        let taint = &sent.taints[0];
+        assert_eq!((&*taint.key, &*taint.value), ("dedicated", "db"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

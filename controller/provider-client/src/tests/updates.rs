@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use outrigger_api::v1::{self, LoadBalancerDisposition as D};
 use outrigger_core::{
-    error_class::ErrorClass,
     service::answer::{Disposition, LoadBalancerAnswer},
     targets::Targets,
 };
@@ -74,33 +73,5 @@ async fn changing_calls_overlap_as_far_as_the_provider_takes_them() {
             result.unwrap();
         }
         assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_disposition_of_an_update_is_read() {
-    let rig = Rig::balancing(|_| {}).await;
-    let said = async |said: D| {
-        rig.fake.balancers.update.on(move |_| {
-            Reply::Say(v1::LoadBalancerAnswer {
-                disposition: said.into(),
-                reason: "Because".into(),
-                ..v1::LoadBalancerAnswer::default()
-            })
-        });
-        update(&rig, "web", &targets(["a"])).await
-    };
-    for (disposition, read) in [
-        (D::Ready, Disposition::Ready),
-        (D::InProgress, Disposition::InProgress),
-        (D::NotManaged, Disposition::NotManaged),
-        (D::Absent, Disposition::Absent),
-    ] {
-        let answer = said(disposition).await.unwrap();
-        assert_eq!((answer.disposition, &*answer.reason), (read, "Because"));
-    }
-    for refused in [D::Retained, D::Differs, D::Unspecified] {
-        let error = said(refused).await.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Malformed, "{refused:?}");
     }
 }
