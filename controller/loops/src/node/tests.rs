@@ -27,10 +27,7 @@ use crate::{
     fixture::{Fixture, Setup, cloud},
     not_managed::NotManaged,
 };
-use outrigger_kubernetes::{
-    fixture::{POLICY, UNINITIALIZED, node},
-    store::Origin,
-};
+use outrigger_kubernetes::fixture::{POLICY, UNINITIALIZED, node};
 
 /// In which each initialised node is looked at once.
 const PERIOD: Duration = Duration::from_mins(5);
@@ -112,41 +109,6 @@ fn synthesizing(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
-    let fixture = start();
-    fixture.register(node("n1"));
-    fixture.initialized("n1").await;
-    fixture.until_events(1).await;
-
-    let live = fixture.live("n1");
-    let id = live["spec"]["providerID"].as_str().unwrap();
-    assert!(id.starts_with("mock://"), "{id}");
-    assert_eq!(
-        live["spec"]["taints"],
-        json!([{"key": "other", "effect": "NoExecute"}])
-    );
-    assert!(live["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string());
-    let types: Vec<_> = live["status"]["addresses"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|address| address["type"].as_str().unwrap().to_owned())
-        .collect();
-    assert!(
-        types.contains(&"InternalIP".into()) && types.contains(&"Hostname".into()),
-        "{types:?}"
-    );
-    assert_eq!(
-        fixture.api_writes(),
-        [
-            "PATCH /api/v1/nodes/n1",
-            "PATCH /api/v1/nodes/n1/status",
-            "POST Synced"
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_nodes_that_wait_to_be_written() {
     let fixture = start();
     let stop = fixture.stop();
@@ -182,23 +144,6 @@ async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
-    let fixture = start();
-    fixture
-        .cluster
-        .before_next_patch(|node| node["metadata"]["uid"] = json!("another"));
-    fixture.register(node("n1"));
-    fixture
-        .cluster
-        .until(|requests| requests.iter().any(|r| r == "GET /api/v1/nodes/n1"))
-        .await;
-    fixture.settle().await;
-    let live = fixture.live("n1");
-    assert_eq!(live["spec"]["taints"][0]["key"], UNINITIALIZED);
-    assert!(live["spec"]["providerID"].is_null());
-}
-
-#[tokio::test(start_paused = true)]
 async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_changes() {
     let fixture = start();
     let answer = Effect::BadAnswer(BadAnswer::NotManaged);
@@ -221,26 +166,6 @@ async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_change
     fixture.refresh("n1");
     fixture.asked(2).await;
     assert!(fixture.api_writes().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_id_that_another_node_has_is_refused_with_a_warning() {
-    let fixture = start();
-    fixture.register(node("n1"));
-    fixture.initialized("n1").await;
-    let mut twin = node("n2");
-    twin["metadata"]["uid"] = json!("uid-n2");
-    let id = fixture.live("n1")["spec"]["providerID"].clone();
-    twin["spec"]["providerID"] = id;
-    fixture.register(twin);
-    fixture
-        .cluster
-        .until(|requests| requests.iter().any(|r| r == "POST DuplicateProviderID"))
-        .await;
-    assert_eq!(
-        fixture.live("n2")["spec"]["taints"][0]["key"],
-        UNINITIALIZED
-    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,18 +254,4 @@ async fn n35_labels_of_an_initialised_node_are_reconciled_without_the_provider()
         "z1"
     );
     assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deleted_node_leaves_nothing_behind() {
-    let fixture = start();
-    fixture.register(node("n1"));
-    fixture.initialized("n1").await;
-    fixture.nodes.delete("n1", Origin::Watch);
-    // The same machine under another name may have the id now.
-    let id = fixture.live("n1")["spec"]["providerID"].clone();
-    let mut renamed = node("n9");
-    renamed["spec"]["providerID"] = id;
-    fixture.register(renamed);
-    fixture.initialized("n9").await;
 }

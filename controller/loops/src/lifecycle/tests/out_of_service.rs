@@ -36,14 +36,6 @@ fn out_of_service(fixture: &Fixture, count: usize) -> usize {
         .count()
 }
 
-fn label(fixture: &Fixture, name: &str, value: &str) {
-    fixture.cluster.change_node(name, |node| {
-        node["metadata"]["labels"] =
-            json!({"outrigger.dev.node-restriction.kubernetes.io/out-of-service-after": value});
-    });
-    fixture.refresh(name);
-}
-
 fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
     let line = format!("outrigger_node_out_of_service_withheld_total{{reason=\"{reason}\"}}");
     value(fixture, &line)
@@ -83,70 +75,6 @@ async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_flag_nothing_but_the_label_takes_a_node_out_of_service() {
-    let (fixture, _) = stopped(9, 6, Duration::ZERO);
-    label(&fixture, "n1", "15m");
-    label(&fixture, "n2", "soon");
-    sleep(MINUTE * 14).await;
-    assert_eq!(out_of_service(&fixture, 3), 0);
-    sleep(MINUTE * 2).await;
-    assert_eq!(out_of_service(&fixture, 3), 1);
-    assert!(taints(&fixture, "n1").contains(TAINT));
-    assert_eq!(withheld(&fixture, "unreadable_label"), Some(1.0));
-    let said = fixture.cluster.event_messages().join("\n");
-    assert!(
-        said.contains("is \"soon\", which is no duration; write it as 10m"),
-        "{said}"
-    );
-    label(&fixture, "n2", "1m");
-    sleep(MINUTE * 3).await;
-    assert!(taints(&fixture, "n2").contains(TAINT));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cloud_that_says_that_many_are_stopped_takes_none_out_of_service() {
-    let (fixture, on_lookup) = stopped(20, 10, AFTER);
-    sleep(AFTER + MINUTE * 3).await;
-    assert_eq!(out_of_service(&fixture, 20), 0);
-    assert_eq!(withheld(&fixture, "limit_exceeded"), Some(10.0));
-    let counted = r#"outrigger_node_out_of_service_limit_nodes{state="stopped"}"#;
-    assert_eq!(value(&fixture, counted), Some(10.0));
-    assert_eq!(fixture.events(), ["NodeKeptInService"; 10]);
-    // A window later it is as it was, and ten others run.
-    sleep(MINUTE * 5).await;
-    assert_eq!(out_of_service(&fixture, 20), 10);
-
-    let (fixture, _) = stopped(20, 0, AFTER);
-    sleep(AFTER * 6).await;
-    assert_eq!(out_of_service(&fixture, 20), 0);
-    assert_eq!(withheld(&fixture, "majority_stopped"), Some(20.0));
-    drop(on_lookup);
-}
-
-/// A provider that fails now and then, or whose answers differ.
-#[tokio::test(start_paused = true)]
-async fn no_answer_and_any_other_answer_begin_the_time_again() {
-    let down = InjectedError::new(tonic::Code::Internal).with_reason("CLOUD_ERROR");
-    let (fixture, _) = stopped(3, 2, AFTER);
-    for _ in 0..8 {
-        sleep(ALMOST).await;
-        let fault = Fault::on(Method::BatchGetInstances, Effect::Error(down.clone()));
-        fixture.cloud.inject(fault);
-        sleep(MINUTE * 2).await;
-        fixture.cloud.clear_faults();
-    }
-    for power in [Power::Running, Power::Pending, Power::Terminating] {
-        sleep(ALMOST).await;
-        fixture.cloud.set_power("n0", power).unwrap();
-        sleep(MINUTE * 2).await;
-        fixture.cloud.set_power("n0", Power::Shutdown).unwrap();
-    }
-    assert_eq!(out_of_service(&fixture, 1), 0);
-    sleep(AFTER + MINUTE * 2).await;
-    assert_eq!(out_of_service(&fixture, 1), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_provider_that_is_not_ready_is_not_believed() {
     let (fixture, _) = stopped(3, 2, AFTER);
     let degraded = InjectedError::new(tonic::Code::Internal);
@@ -171,23 +99,6 @@ async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
     });
     sleep(MINUTE * 10).await;
     assert_eq!(out_of_service(&fixture, 1), 0);
-    assert_eq!(fixture.events(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_taint_of_an_operator_stays() {
-    let (fixture, _) = stopped(3, 2, AFTER);
-    sleep(MINUTE).await;
-    fixture.cluster.change_node("n0", |node| {
-        let taint = json!({"key": TAINT, "value": "nodeshutdown", "effect": "NoExecute"});
-        node["spec"]["taints"].as_array_mut().unwrap().push(taint);
-    });
-    fixture.refresh("n0");
-    sleep(AFTER * 2).await;
-    says(&fixture, "n0", "True");
-    sleep(MINUTE).await;
-    let left = taints(&fixture, "n0");
-    assert!(left.contains(TAINT) && !left.contains(SHUTDOWN), "{left}");
     assert_eq!(fixture.events(), Vec::<String>::new());
 }
 

@@ -230,24 +230,6 @@ async fn a_node_whose_addresses_one_answer_lacks_is_asked_about_again() {
     assert_eq!(fixture.calls("BatchGetInstances"), 2);
 }
 
-/// None of them is Ready.
-#[tokio::test(start_paused = true)]
-async fn addresses_go_when_three_answers_over_five_minutes_lack_them() {
-    let fixture = fleet(3, Preference::Batch).await;
-    sleep(PERIOD + Duration::from_secs(10)).await;
-    let (targets, before) = (revision(&fixture), addresses(&fixture.live("n1")));
-    name_hosts_only(&fixture, u64::MAX);
-    sleep(Duration::from_secs(570)).await;
-    assert_eq!(kept_events(&fixture), 3);
-    assert_eq!(revision(&fixture), targets);
-    assert_eq!(addresses(&fixture.live("n1")), before);
-    sleep(Duration::from_mins(1)).await;
-    let now = addresses(&fixture.live("n1"));
-    assert!(now.iter().all(|one| &*one.kind == "Hostname"), "{now:?}");
-    assert_eq!(view(&fixture, "n1").addresses.to_vec(), now);
-    assert_ne!(revision(&fixture), targets);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_kept_address_goes_at_once_when_the_cloud_gives_it_to_another_node() {
     let fixture = fleet(2, Preference::Batch).await;

@@ -85,24 +85,6 @@ async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_says_now_this_and_now_that_costs_no_writes() {
-    let fixture = fleet(3, Preference::List).await;
-    announce(&fixture, Some(0), "new host");
-    sleep(PERIOD * 2).await;
-    let (shown, before) = (condition(&fixture), fixture.api_writes().len());
-    assert!(shown.is_some() && is_tainted(&fixture));
-    for answers in [[None, Some(0)], [Some(48), Some(72)]] {
-        for starts_in in answers.repeat(10) {
-            announce(&fixture, starts_in, "new host");
-            sleep(PERIOD).await;
-        }
-    }
-    assert_eq!((condition(&fixture), is_tainted(&fixture)), (shown, true));
-    let writes = fixture.api_writes().split_off(before);
-    assert_eq!(writes, Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
 async fn one_answer_to_a_new_leader_takes_nothing_away() {
     let fixture = fleet(3, Preference::List).await;
     announce(&fixture, Some(0), "new host");
@@ -116,24 +98,6 @@ async fn one_answer_to_a_new_leader_takes_nothing_away() {
     assert!(condition(&fixture).is_some() && is_tainted(&fixture));
     sleep(PERIOD * 2).await;
     assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_taint_that_an_operator_set_stays() {
-    let fixture = fleet(3, Preference::List).await;
-    let own = json!({"key": TAINT, "effect": "PreferNoSchedule"});
-    fixture.cluster.change_node("n1", |node| {
-        let taints = node["spec"]["taints"].as_array_mut().unwrap();
-        taints.push(own.clone());
-    });
-    fixture.refresh("n1");
-    let taints = fixture.live("n1")["spec"]["taints"].clone();
-    for starts_in in [Some(0), None] {
-        announce(&fixture, starts_in, "new host");
-        sleep(PERIOD * 4).await;
-        assert_eq!(condition(&fixture).is_some(), starts_in.is_some());
-        assert_eq!(fixture.live("n1")["spec"]["taints"], taints);
-    }
 }
 
 /// Its store does not show it yet.

@@ -81,48 +81,6 @@ async fn a_node_made_again_does_not_get_the_condition_of_the_last_one() {
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }
 
-/// the time of the last transition stays while only the reason changes.
-#[tokio::test(start_paused = true)]
-async fn the_time_of_a_transition_stays_with_the_status() {
-    let nodes = [
-        with_condition(routed("a", 1, &[A]), "False", "AnotherReason"),
-        with_condition(routed("b", 2, &["10.244.2.0/24"]), "True", "NoRouteCreated"),
-    ];
-    let fixture = Rig::with(nodes, []).begun().await;
-    let since = |name: &str| {
-        let node = fixture.live(name);
-        let time = &node["status"]["conditions"][1]["lastTransitionTime"];
-        time.as_str().unwrap().to_owned()
-    };
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-    assert_eq!(since("a"), "2026-01-01T00:00:00Z");
-    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
-    assert_ne!(since("b"), "2026-01-01T00:00:00Z");
-}
-
-/// a route that could not be made again, but still leads to the Node, is no outage.
-#[tokio::test(start_paused = true)]
-async fn a_route_that_still_works_keeps_the_condition() {
-    let rig = Rig {
-        served: ServedRoutes {
-            compared_addresses: true,
-            ..ServedRoutes::default()
-        },
-        ..Rig::with([routed("a", 1, &[A])], [])
-    };
-    let fixture = rig.begun().await;
-    let error = failures::cloud_error();
-    inject(&fixture, Method::DeleteRoute, Effect::Error(error), 100);
-    fixture.cluster.change_node("a", |node| {
-        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
-    });
-    fixture.refresh("a");
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-    assert_eq!(patches(&fixture), 1);
-}
-
 /// Another client's condition is put right, but not fought over.
 #[tokio::test(start_paused = true)]
 async fn a_condition_of_another_client_is_put_right_with_the_next_list() {
@@ -140,23 +98,6 @@ async fn a_condition_of_another_client_is_put_right_with_the_next_list() {
     assert_eq!(condition(&fixture, "a").as_deref(), Some("True Theirs"));
     next_list(&fixture).await;
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-///
-#[tokio::test(start_paused = true)]
-async fn a_node_without_pod_cidrs_has_the_condition_only_with_a_route() {
-    // The API server has no empty lists.
-    let without = |name, last| {
-        let mut node = routed(name, last, &[]);
-        node["spec"].as_object_mut().unwrap().remove("podCIDRs");
-        node
-    };
-    let outside = route("192.0.2.0/24", "a", 1);
-    let fixture = Rig::with([without("a", 1), without("b", 2)], [outside])
-        .begun()
-        .await;
-    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
-    assert_eq!(condition(&fixture, "b"), None);
 }
 
 /// A write that fails is repeated.

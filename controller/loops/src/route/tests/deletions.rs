@@ -111,26 +111,6 @@ async fn nothing_is_created_before_the_deletion_succeeded() {
     assert_eq!(fixture.events(), [""; 0]);
 }
 
-/// what is not of this cluster, or not inside `--cluster-cidr`, is left alone.
-#[tokio::test(start_paused = true)]
-async fn foreign_routes_are_never_touched() {
-    let of_another = Route {
-        cluster: Some("another-cluster".to_owned()),
-        ..route("10.244.7.0/24", "gone", 9)
-    };
-    let of_none = Route {
-        cluster: None,
-        ..route("10.244.8.0/24", "gone", 9)
-    };
-    let around = route("10.0.0.0/8", "gone", 9);
-    let outside = route("192.0.2.0/24", "gone", 9);
-    let foreign = [of_another, of_none, around, outside];
-    let fixture = Rig::with([], foreign).begun().await;
-    next_list(&fixture).await;
-    assert_eq!(routes(&fixture).len(), 4);
-    assert_eq!(changes(&fixture), 0);
-}
-
 /// A route that names nothing but a next hop leads to any Node: all of them are listed, once for all.
 #[tokio::test(start_paused = true)]
 async fn routes_without_a_node_share_one_list_of_all_nodes() {
@@ -142,16 +122,6 @@ async fn routes_without_a_node_share_one_list_of_all_nodes() {
     let mut requests = fixture.cluster.requests();
     requests.retain(|request| request == "GET /api/v1/nodes");
     assert!((1..=2).contains(&requests.len()), "{}", requests.len());
-}
-
-/// A blackhole leads nowhere: nothing is lost by its deletion.
-#[tokio::test(start_paused = true)]
-async fn a_blackhole_is_made_again() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
-    change_route(&fixture, A, |route| route.blackhole = true);
-    next_list(&fixture).await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert!(!fixture.cloud.routes()[0].blackhole);
 }
 
 /// The list of all Nodes that a stale route needs is from before the deletion of another Node.
@@ -238,31 +208,6 @@ async fn after_a_pause_the_api_server_is_asked_again() {
     assert_eq!(asked(&fixture, "DeleteRoute"), 0);
 }
 
-/// AWS lists a route to a stopped instance so: nothing but its destination is known.
-#[tokio::test(start_paused = true)]
-async fn a_blackhole_that_names_no_target_is_made_again() {
-    let nowhere = Route {
-        blackhole: true,
-        target: RouteTarget::default(),
-        ..route(A, "", 9)
-    };
-    let fixture = Rig::with([routed("a", 1, &[A])], [nowhere]).begun().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-/// No Node can have such a name, and none is asked for by it.
-#[tokio::test(start_paused = true)]
-async fn a_name_that_no_node_can_have_enters_no_path() {
-    for name in ["old machine", "../namespaces/kube-system", "a/b?c"] {
-        let fixture = Rig::with([], [route(A, name, 9)]).begun().await;
-        assert_eq!(routes(&fixture), [""; 0], "{name}");
-        let requests = fixture.cluster.requests();
-        let is_of_collection = |request: &&String| request.starts_with("GET /api/v1/nodes/");
-        assert_eq!(requests.iter().find(is_of_collection), None, "{name}");
-    }
-}
-
 /// with back-off, whatever the reason.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_was_refused_as_invalid_is_tried_again() {
@@ -308,25 +253,6 @@ async fn an_incomplete_list_deletes_nothing() {
     fixture.settle().await;
     assert_eq!(routes(&fixture), [""; 0]);
     assert!(lists(&fixture) <= 7, "with back-off");
-}
-
-///
-#[tokio::test(start_paused = true)]
-async fn a_route_made_with_other_addresses_is_made_again() {
-    let rig = Rig::with([routed("a", 1, &[A])], []);
-    let served = ServedRoutes {
-        compared_addresses: true,
-        ..ServedRoutes::default()
-    };
-    let fixture = Rig { served, ..rig }.begun().await;
-    assert_eq!(changes(&fixture), 1);
-    fixture.cluster.change_node("a", |node| {
-        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
-    });
-    fixture.refresh("a");
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.7"]);
-    assert_eq!(changes(&fixture), 3);
 }
 
 /// Its next hop is lost, though name and ID are the Node's.

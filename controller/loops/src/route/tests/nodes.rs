@@ -3,7 +3,6 @@
 use tokio::time::timeout;
 
 use super::*;
-use outrigger_kubernetes::fixture::UNINITIALIZED;
 use outrigger_runtime::fixture::Warnings;
 
 const A: &str = "10.244.1.0/24";
@@ -74,92 +73,6 @@ async fn lists_and_destinations_are_counted() {
     };
     count("noop", "periodic", 2);
     count("changed", "node_change", 1);
-}
-
-/// until then its machine is not known.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_initialised_waits() {
-    let mut node = routed("a", 1, &[A]);
-    node["spec"]["taints"] = json!([{"key": UNINITIALIZED, "effect": "NoSchedule"}]);
-    let fixture = Rig::with([node], []).begun().await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(condition(&fixture, "a"), None);
-    fixture.cluster.change_node("a", |node| {
-        node["spec"]["taints"] = json!([]);
-    });
-    fixture.refresh("a");
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-/// The switch is about writes to the Node: its route is none.
-#[tokio::test(start_paused = true)]
-async fn a_paused_node_has_its_route_and_no_condition() {
-    let mut paused = routed("a", 1, &[A]);
-    paused["metadata"]["labels"] =
-        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
-    let stale = route(A, "other", 9);
-    let fixture = Rig::with([paused], [stale]).begun().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(fixture.api_writes(), [""; 0]);
-    fixture.cluster.change_node("a", |node| {
-        node["metadata"]["labels"] = json!({});
-    });
-    fixture.refresh("a");
-    fixture.settle().await;
-    next_list(&fixture).await;
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-/// A Node with the ID of another provider is that one's.
-#[tokio::test(start_paused = true)]
-async fn a_node_of_another_provider_gets_no_route_and_no_condition() {
-    let mut node = routed("a", 1, &[A]);
-    node["spec"]["providerID"] = "other://1".into();
-    let fixture = Rig::with([node], []).begun().await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.api_writes(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dual_stack_node_has_two_routes_and_one_condition() {
-    let node = routed("a", 1, &[A, "fd00::/64"]);
-    let fixture = Rig::with([node], []).begun().await;
-    assert_eq!(
-        routes(&fixture),
-        ["10.244.1.0/24 a 192.168.0.1", "fd00::/64 a fd01::1"]
-    );
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-    assert_eq!(fixture.api_writes().len(), 1);
-}
-
-/// upstream deletes and makes it in each round.
-#[tokio::test(start_paused = true)]
-async fn another_spelling_of_a_cidr_is_the_same_route() {
-    let there = route("FD00:0:0::/64", "a", 1);
-    let node = routed("a", 1, &["fd00::/64"]);
-    let fixture = Rig::with([node], [there]).begun().await;
-    next_list(&fixture).await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-/// it would not be found again as one of ours. One event for each Node and CIDR.
-#[tokio::test(start_paused = true)]
-async fn a_pod_cidr_outside_the_cluster_cidr_is_refused() {
-    let warnings = Warnings::listen();
-    let node = routed("a", 1, &["192.0.2.0/24"]);
-    let fixture = Rig::with([node], []).begun().await;
-    fixture.cluster.change_node("a", |node| {
-        node["metadata"]["labels"] = json!({"a": "b"});
-    });
-    fixture.refresh("a");
-    next_list(&fixture).await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.events(), ["FailedToCreateRoute"]);
-    assert_eq!(warnings.with("outside --cluster-cidr").len(), 1);
-    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
 }
 
 /// One of them has the route and keeps it.
