@@ -17,7 +17,7 @@ use outrigger_testbed::{
     faults::FaultProxy,
     nodes::{self, Machine},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     look::{is_tainted, reason, uid},
@@ -162,14 +162,6 @@ impl Cluster {
     pub(crate) async fn lease(&self, name: &str) -> LeaseSpec {
         let lease = self.leases().get(name).await.unwrap();
         lease.spec.unwrap()
-    }
-
-    /// Makes another process the holder of the Lease of that name.
-    pub(crate) async fn take_lease(&self, name: &str, holder: &str) {
-        let change = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 60}});
-        let (parameters, change) = (PatchParams::default(), Patch::Merge(change));
-        let leases = self.leases();
-        leases.patch(name, &parameters, &change).await.unwrap();
     }
 
     /// Waits until it is remembered on the Lease that all load balancers have the same targets.

@@ -5,15 +5,12 @@ mod fail_over;
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::DeleteParams;
 use outrigger_testbed::nodes::Machine;
-use serde_json::json;
 
 use crate::{
     cluster::Cluster,
-    look::reason,
     stage::Setup,
-    wait::{DEADLINE, holds, stays, until, until_within},
+    wait::{DEADLINE, holds, stays, until_within},
 };
 
 const ALLOCATES: [&str; 2] = ["--allocate-node-cidrs", "--controllers=*,node-ipam"];
@@ -75,83 +72,6 @@ async fn i_12_nodes_of_a_dual_stack_cluster_get_a_cidr_of_each_family() {
             .all(|cidr| cidr.starts_with("fd00:") && cidr.ends_with("/64")),
         "{ipv6:?}"
     );
-}
-
-/// I-7: what nodes have when the controller starts is not allocated again.
-#[tokio::test]
-async fn a_restart_goes_on_where_the_last_process_was() {
-    let setup = allocating("10.0.0.0/16").machines(machines(10));
-    let mut stage = setup.start().await;
-    let before = all_allocated(&stage, 10, 1).await;
-    stage.restart_controller().await;
-    for n in 10..20 {
-        stage.register(&Machine::new(format!("n-{n:05}"))).await;
-    }
-    let after = all_allocated(&stage, 20, 1).await;
-    for (name, cidrs) in before {
-        assert_eq!(after[&name], cidrs, "{name}");
-    }
-}
-
-/// I-13, I-17, Q-18.
-#[tokio::test]
-async fn a_node_waits_for_a_cidr_with_a_warning_until_another_is_deleted() {
-    let setup = allocating("10.0.0.0/23").machines(machines(3));
-    let stage = setup.start().await;
-    let waits = until("one node waits", async || {
-        let nodes = stage.named("n-").await;
-        let waits: Vec<_> = nodes
-            .into_iter()
-            .filter(|node| cidrs(node).is_empty())
-            .collect();
-        holds(waits.len() == 1, || format!("{} wait", waits.len()))?;
-        let events = stage.events_of(&waits[0]).await;
-        let event = events
-            .iter()
-            .find(|event| reason(event) == "CIDRNotAvailable");
-        holds(event.is_some(), || "no event".to_owned())?;
-        assert_eq!(event.unwrap().type_.as_deref(), Some("Warning"));
-        Ok(waits[0].metadata.name.clone().unwrap())
-    })
-    .await;
-    let other = if waits == "n-00000" {
-        "n-00001"
-    } else {
-        "n-00000"
-    };
-    let freed = cidrs(&stage.node(other).await);
-    stage
-        .nodes()
-        .delete(other, &DeleteParams::default())
-        .await
-        .unwrap();
-    until("it has the CIDR of the other", async || {
-        let now = cidrs(&stage.node(&waits).await);
-        holds(now == freed, || format!("{now:?}"))
-    })
-    .await;
-}
-
-/// upstream ends at each start.
-#[tokio::test]
-async fn i_7_a_cidr_outside_the_cluster_cidr_is_a_warning() {
-    let stage = allocating("10.0.0.0/16").prepare().await;
-    stage.register(&Machine::new("n-00000")).await;
-    let outside = json!({"spec": {"podCIDR": "192.168.0.0/24", "podCIDRs": ["192.168.0.0/24"]}});
-    stage.merge("n-00000", outside).await;
-    let stage = stage.start();
-    stage.register(&Machine::new("n-00001")).await;
-    all_allocated(&stage, 2, 1).await;
-    let node = stage.node("n-00000").await;
-    assert_eq!(cidrs(&node), ["192.168.0.0/24"]);
-    until("the warning", async || {
-        let events = stage.events_of(&node).await;
-        holds(
-            events.iter().any(|event| reason(event) == "InvalidPodCIDR"),
-            || format!("{:?}", events.iter().map(reason).collect::<Vec<_>>()),
-        )
-    })
-    .await;
 }
 
 /// I-20 is overruled: the cloud's CIDRs become the Nodes'.

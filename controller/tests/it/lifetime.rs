@@ -6,7 +6,6 @@ mod effects;
 mod maintenance;
 mod out_of_service;
 mod providers;
-mod refresh;
 
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use serde_json::json;
 
 use crate::{
     cluster::Cluster,
-    look::taints,
     stage::{Setup, Stage},
     wait::{holds, stays, until},
 };
@@ -59,31 +57,6 @@ impl Cluster {
         })
         .await;
     }
-}
-
-#[tokio::test]
-async fn l10_l3_the_shutdown_taint_comes_with_the_stop_and_goes_with_the_kubelet() {
-    let stage = fleet(quick(), 1).await;
-    stage.mock.stop("n-00000").await;
-    stage.is_ready("n-00000", "False").await;
-    let tainted = async |expected: bool| {
-        until(&format!("the shutdown taint: {expected}"), async || {
-            let taints = taints(&stage.node("n-00000").await);
-            let there = taints.contains(&format!("{SHUTDOWN}=:NoSchedule"));
-            holds(there == expected, || format!("{taints:?}"))
-        })
-        .await;
-    };
-    tainted(true).await;
-    stage.mock.start_instance("n-00000").await;
-    stage.is_ready("n-00000", "True").await;
-    tainted(false).await;
-    let patches = stage.writes_of("n-00000");
-    let patches = patches
-        .iter()
-        .filter(|write| *write == "PATCH /api/v1/nodes/n-00000");
-    // Initialisation, on, off.
-    assert_eq!(patches.count(), 3);
 }
 
 #[tokio::test]

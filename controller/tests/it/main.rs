@@ -39,7 +39,6 @@ mod memory;
 mod nonsense;
 mod operation;
 mod providers;
-mod quirks;
 mod resilience;
 mod routes;
 mod service_writes;

@@ -17,7 +17,7 @@ use outrigger_provider_mock::{
     control::{
         AnnounceMaintenance, Changed, Client, Command as Control, Listed, SetFault, Status, Targets,
     },
-    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    faults::Fault,
     instances::{Instance, InstanceSpec},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -132,18 +132,6 @@ impl Mock {
         self.command(Control::SetFault(fault)).await;
     }
 
-    /// The result for one node is an error.
-    pub(crate) async fn fail_node(&self, node: &str, error: InjectedError) {
-        let fault = Fault::on(Method::BatchGetInstances, Effect::ItemError(error));
-        self.inject(fault.for_node(node.parse().unwrap())).await;
-    }
-
-    /// The result for one node is nonsense.
-    pub(crate) async fn spoil_node(&self, node: &str, bad: BadAnswer) {
-        let fault = Fault::on(Method::BatchGetInstances, Effect::BadAnswer(bad));
-        self.inject(fault.for_node(node.parse().unwrap())).await;
-    }
-
     pub(crate) async fn clear(&self) {
         self.command(Control::Clear).await;
     }
@@ -159,11 +147,6 @@ impl Mock {
         let counts = self.counts().await;
         let lookups = counts.items.get("BatchGetInstances");
         lookups.copied().unwrap_or_default()
-    }
-
-    /// How many lookups were answered with `code`.
-    pub(crate) async fn lookups(&self, code: &str) -> u64 {
-        self.counts().await.calls("BatchGetInstances", code)
     }
 
     /// Waits until so many nodes were asked about.

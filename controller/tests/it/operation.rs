@@ -1,14 +1,12 @@
 //! Operation of the program: replicas that follow each other, their rights, their server, their
 //! end.
 
-mod api_server_gone;
 mod escalation;
 mod exits;
 mod hand_over;
 mod hosted;
 mod identity;
 mod permissions;
-mod provider_gone;
 mod resync;
 mod serving;
 mod shipped;

@@ -1,6 +1,253 @@
-//! Programs that are killed in the middle of their work, and an API server that has bad days.
+//! An API server that has bad days, is killed, or ends its watches: nothing is missed, and nothing is done twice.
 
-mod api_faults;
-mod lost_answers;
-mod outages;
-mod watches;
+use std::{env, time::Duration};
+
+use http::Method;
+use outrigger_testbed::{
+    faults::{Cut, Fault, Rule},
+    nodes::Machine,
+};
+
+use crate::{
+    look::{addresses, answered, is_tainted, provider_id, uid},
+    plane::USER,
+    stage::{Setup, Stage},
+    wait::{holds, until},
+};
+
+/// How long the killed program is away.
+const AWAY: Duration = Duration::from_secs(3);
+
+fn of_nodes(fault: Fault) -> Rule {
+    Rule::new(fault)
+        .path_contains("/nodes/")
+        .method(Method::PATCH)
+}
+
+#[tokio::test]
+async fn refusals_of_all_kinds_delay_nodes_and_double_nothing() {
+    const NODES: usize = 30;
+    let mut stage = Setup::synthesizing().start().await;
+    let pid = stage.controller.pid();
+    let kinds = [
+        Fault::conflict(),
+        Fault::invalid(),
+        Fault::internal_error(),
+        Fault::unavailable(),
+        Fault::status(
+            504,
+            "Timeout",
+            "the server was unable to return a response in the time allotted",
+        ),
+        Fault::too_many_requests(1),
+        Fault::Disconnect,
+    ];
+    let mut rules = Vec::new();
+    for (fault, seed) in kinds.into_iter().zip(1..) {
+        rules.push(stage.proxy.inject(of_nodes(fault).chance(0.1, seed)));
+    }
+    stage
+        .register_all(Machine::numbered("bad-day-", NODES))
+        .await;
+    for node in stage.all_synced("bad-day-", NODES).await {
+        let name = node.metadata.name.as_deref().unwrap();
+        assert_eq!(addresses(&node).len(), 3, "{name}");
+        let events = stage.events_of(&node).await;
+        assert_eq!(events.len(), 1, "{name}");
+        assert_eq!(events[0].count, Some(1), "{name}");
+        let requests = stage.proxy.requests();
+        for path in [
+            format!("/api/v1/nodes/{name}"),
+            format!("/api/v1/nodes/{name}/status"),
+        ] {
+            let tries = requests
+                .iter()
+                .filter(|r| r.method == Method::PATCH && r.path == path);
+            assert_eq!(tries.filter(|r| answered(r, 200)).count(), 1, "{path}");
+        }
+    }
+    let hits: Vec<_> = rules
+        .iter()
+        .map(outrigger_testbed::faults::Injected::hits)
+        .collect();
+    assert!(hits.iter().all(|hits| *hits > 0), "{hits:?}");
+    assert_eq!(stage.controller.pid(), pid);
+}
+
+#[tokio::test]
+async fn writes_whose_answers_are_lost_are_not_done_twice_and_the_next_ones_follow() {
+    const NODES: usize = 30;
+    let stage = Setup::synthesizing().start().await;
+    let of_nodes = of_nodes(Fault::LoseAnswer).chance(0.4, 3);
+    let of_nodes = stage.proxy.inject(of_nodes);
+    let of_event = Rule::new(Fault::LoseAnswer).method(Method::POST);
+    let of_event = stage.proxy.inject(of_event.path_ends("/events").times(1));
+    stage.register_all(Machine::numbered("many-", NODES)).await;
+    for node in stage.all_synced("many-", NODES).await {
+        let name = node.metadata.name.as_deref().unwrap();
+        assert_eq!(addresses(&node).len(), 3, "{name}");
+        let events = stage.events_of(&node).await;
+        assert_eq!(events.len(), 1, "{name}");
+        assert_eq!(events[0].count, Some(1), "{name}");
+    }
+    assert!(of_nodes.hits() > NODES / 4, "{}", of_nodes.hits());
+    assert_eq!(of_event.hits(), 1);
+}
+
+/// It is no pause of the provider's.
+#[tokio::test]
+async fn credentials_that_are_not_accepted_are_said_and_what_may_be_wrong_with_them() {
+    let mut stage = Setup::synthesizing().start().await;
+    let unauthorized = of_nodes(Fault::status(401, "Unauthorized", "Unauthorized"));
+    let unauthorized = stage.proxy.inject(unauthorized);
+    stage.register(&Machine::new("unknown")).await;
+    let cannot = ["WARN", "node sync failed", "Unauthorized", "401", "unknown"];
+    stage.controller.says(&cannot).await;
+    let hint = "the API server does not accept this process's credentials (HTTP 401)";
+    let line = stage.controller.says(&["WARN", hint]).await;
+    assert!(line.contains("credentials have not expired"), "{line}");
+    unauthorized.remove();
+    stage.synced("unknown").await;
+}
+
+fn count() -> usize {
+    env::var("OUTRIGGER_TEST_NODES").map_or(60, |count| count.parse().unwrap())
+}
+
+/// A cloud that is so slow that there is a middle.
+fn slow(count: usize) -> Setup {
+    let batch = format!("--max-batch-size={}", count.div_ceil(8).min(500));
+    let args = ["--synthesize-instances", "--latency=2s", &batch];
+    Setup::mock(&args).machines(Machine::numbered("many-", count))
+}
+
+/// Waits until some nodes are initialised, of which there must be more.
+async fn in_the_middle(stage: &Stage, count: usize) {
+    let done = until("some nodes are initialised", async || {
+        let nodes = stage.named("many-").await;
+        let done = nodes.iter().filter(|node| !is_tainted(node)).count();
+        holds(done > 0, || "none".to_owned())?;
+        Ok(done)
+    })
+    .await;
+    assert!(done < count, "all {count} are done: there is no middle");
+}
+
+/// Everything that is written about a node is there, once.
+async fn all_done(stage: &Stage, count: usize) {
+    let nodes = until("all are initialised", async || {
+        let nodes = stage.named("many-").await;
+        let done = nodes.iter().filter(|node| {
+            let has_id = provider_id(node).is_some_and(|id| id.starts_with("mock://i-"));
+            !is_tainted(node) && has_id && addresses(node).len() == 3
+        });
+        let done = done.count();
+        holds(done == count, || format!("{done} of {count}"))?;
+        Ok(nodes)
+    })
+    .await;
+    for node in nodes {
+        let events = stage.events_of(&node).await;
+        let counts: Vec<_> = events.iter().map(|event| event.count).collect();
+        assert!(counts.is_empty() || counts == [Some(1)], "{counts:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing_but_time() {
+    let count = count();
+    let backstage = slow(count).prepare().await;
+    let kubeconfig = backstage.plane.kubeconfig(USER, None).unwrap();
+    let mut stage = backstage.start_with(&kubeconfig);
+    let pid = stage.controller.pid();
+    in_the_middle(&stage, count).await;
+    stage.plane.kill_apiserver().await.unwrap();
+    stage
+        .controller
+        .says(&["cannot watch; trying again with back-off"])
+        .await;
+    tokio::time::sleep(AWAY).await;
+    stage.plane.start_apiserver().await.unwrap();
+    all_done(&stage, count).await;
+    stage.all_synced("many-", count).await;
+    // And it sees what is new.
+    stage.register(&Machine::new("afterwards")).await;
+    stage.synced("afterwards").await;
+    assert_eq!(stage.controller.pid(), pid);
+    stage.controller.terminate().await;
+}
+
+/// Waits until the watch is up.
+async fn watching(stage: &Stage) {
+    until("the watch of nodes", async || {
+        let open = stage.proxy.open_watches("/nodes");
+        holds(open == 1, || format!("{open} are open"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cut_watches_are_opened_again_where_they_ended() {
+    let mut stage = Setup::synthesizing().start().await;
+    let cuts = [Cut::Abrupt, Cut::Clean, Cut::Abrupt, Cut::Clean];
+    for (round, cut) in cuts.into_iter().enumerate() {
+        watching(&stage).await;
+        assert_eq!(stage.proxy.cut_watches("/nodes", cut), 1);
+        let name = format!("cut-{round}");
+        stage.register(&Machine::new(&name)).await;
+        stage.synced(&name).await;
+    }
+    let requests = stage.proxy.requests();
+    let lists = requests
+        .iter()
+        .filter(|r| r.path == "/api/v1/nodes" && (!r.is_watch() || r.streams_objects()));
+    assert_eq!(lists.count(), 1, "a cut is no reason to list again");
+    stage.controller.pid();
+}
+
+#[tokio::test]
+async fn a_version_that_is_too_old_is_answered_with_a_new_list() {
+    let mut stage = Setup::synthesizing().start().await;
+    stage.register(&Machine::new("old-gone")).await;
+    let gone = stage.synced("old-gone").await;
+    watching(&stage).await;
+    // No watch is open while one node goes, another one comes, and the first comes again.
+    let refused = Rule::new(Fault::unavailable())
+        .watches()
+        .path_contains("/nodes");
+    let refused = stage.proxy.inject(refused);
+    stage.proxy.cut_watches("/nodes", Cut::Abrupt);
+    until("a watch that is refused", async || {
+        holds(refused.hits() > 0, || "none".to_owned())
+    })
+    .await;
+    let parameters = kube::api::DeleteParams::default();
+    stage.nodes().delete("old-gone", &parameters).await.unwrap();
+    stage.register(&Machine::new("old-new")).await;
+    let again = stage.register(&Machine::new("old-gone")).await;
+    // In the answer, and in the middle of the stream.
+    let expired = stage
+        .proxy
+        .inject(Rule::new(Fault::expired()).watches().times(1));
+    let in_stream = Fault::CutWatch {
+        after: 0,
+        cut: Cut::Expired,
+    };
+    let in_stream = stage.proxy.inject(Rule::new(in_stream).times(1));
+    refused.remove();
+
+    stage.synced("old-new").await;
+    let node = stage.synced("old-gone").await;
+    assert_eq!(uid(&node), uid(&again));
+    assert_ne!(uid(&node), uid(&gone));
+    until("both rules have met a watch", async || {
+        holds(expired.hits() == 1 && in_stream.hits() == 1, || {
+            format!("{} and {}", expired.hits(), in_stream.hits())
+        })
+    })
+    .await;
+    stage.controller.says(&["listing again"]).await;
+    watching(&stage).await;
+    stage.register(&Machine::new("old-after")).await;
+    stage.synced("old-after").await;
+}

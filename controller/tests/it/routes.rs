@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
-use outrigger_provider_mock::{
-    faults::{Effect, Fault, InjectedError, Method},
-    routes::Route,
-};
+use outrigger_provider_mock::routes::Route;
 use outrigger_testbed::nodes::Machine;
-use tonic::Code;
 
 use crate::{
     look::answered,
@@ -113,81 +109,6 @@ async fn r_21_nodes_of_a_dual_stack_cluster_get_routes_and_a_condition() {
     agreed(&stage, NODES + 1).await;
     delete(&stage, "n-00000").await;
     agreed(&stage, NODES).await;
-}
-
-/// An idle cluster costs nothing, and another process finds all as it should be.
-#[tokio::test]
-async fn r_37_a_cluster_that_is_settled_is_not_written_to() {
-    let mut stage = allocating(&[]).machines(machines(10)).start().await;
-    agreed(&stage, 10).await;
-    stage.restart_controller().await;
-    let calls = async || {
-        let methods = ["ListRoutes", "CreateRoute", "DeleteRoute"];
-        stage.mock.succeeded(methods).await
-    };
-    until("a list of the new process", async || {
-        let [lists, ..] = calls().await;
-        holds(lists == 2, || format!("{lists} lists"))
-    })
-    .await;
-    let (before, written) = (calls().await, stage.writes());
-    stays("nothing is done", Duration::from_secs(3), async || {
-        let (now, writes) = (calls().await, stage.writes());
-        holds(now == before && writes == written, || format!("{now:?}"))
-    })
-    .await;
-}
-
-/// `kill -9` while calls are in flight: nothing is made twice, and all is there in the end.
-#[tokio::test]
-async fn a_provider_that_is_killed_leaves_no_route_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let state = format!("--state={}", dir.path().join("cloud.json").display());
-    let mock = ["--state-sync", "--state-interval=5ms", &state];
-    let mut stage = allocating(&mock).machines(machines(30)).start().await;
-    for _ in 0..3 {
-        let before = stage.mock.routes().await.len();
-        until("a route more, or all", async || {
-            let now = stage.mock.routes().await.len();
-            holds(now > before || now == 60, || format!("{now} routes"))
-        })
-        .await;
-        stage.mock.kill().await;
-        stage.restart_mock().await;
-    }
-    agreed(&stage, 30).await;
-}
-
-/// Routes that cannot be made are an event and a condition of their Node, until they can.
-#[tokio::test]
-async fn a_route_that_cannot_be_made_is_shown_and_made_later() {
-    let stage = allocating(&[]).prepare().await;
-    let error = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
-    let fault = Fault::on(Method::CreateRoute, Effect::Error(error));
-    stage.mock.inject(fault).await;
-    let stage = stage.start();
-    stage.register(&Machine::new("n-1")).await;
-    let node = until("the condition", async || {
-        let node = stage.node("n-1").await;
-        let state = network(&node);
-        holds(state == "True NoRouteCreated", || state)?;
-        Ok(node)
-    })
-    .await;
-    until("the event", async || {
-        let events = stage.events_of(&node).await;
-        let event = events.iter().find(|event| {
-            event.reason.as_deref() == Some("FailedToCreateRoute")
-                && event.type_.as_deref() == Some("Warning")
-        });
-        let source = event.and_then(|event| event.source.as_ref()?.component.clone());
-        holds(source.as_deref() == Some("route_controller"), || {
-            format!("{events:?}")
-        })
-    })
-    .await;
-    stage.mock.clear().await;
-    agreed(&stage, 1).await;
 }
 
 /// A loop that is turned off leaves routes as they are.

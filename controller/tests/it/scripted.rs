@@ -16,7 +16,6 @@ use outrigger_api::v1::{
     instances_service_server::{InstancesService, InstancesServiceServer},
     provider_service_server::{ProviderService, ProviderServiceServer},
 };
-use parking_lot::Mutex;
 use tokio::{
     net::UnixListener,
     runtime::{Builder, Runtime},
@@ -27,7 +26,6 @@ type Answer = dyn Fn(&v1::Node) -> Outcome + Send + Sync;
 
 /// Serves at the socket in `dir` until it is dropped, connections included.
 pub(crate) struct Scripted {
-    questions: Arc<Mutex<Vec<v1::Node>>>,
     socket: PathBuf,
     /// Its own, for connections end with it and with nothing less.
     runtime: Option<Runtime>,
@@ -38,7 +36,6 @@ struct Introduced(v1::HandshakeResponse);
 
 struct Service {
     answer: Arc<Answer>,
-    questions: Arc<Mutex<Vec<v1::Node>>>,
 }
 
 /// Says what the mock says of itself, with instances and nothing else.
@@ -72,17 +69,15 @@ impl Scripted {
         handshake: v1::HandshakeResponse,
         answer: impl Fn(&v1::Node) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        let questions = Arc::default();
         let service = Service {
             answer: Arc::new(answer),
-            questions: Arc::clone(&questions),
         };
         let introduced = ProviderServiceServer::new(Introduced(handshake));
         let routes = Routes::new(introduced).add_service(InstancesServiceServer::new(service));
-        Self::start(dir, routes, questions)
+        Self::start(dir, routes)
     }
 
-    fn start(dir: &Path, routes: Routes, questions: Arc<Mutex<Vec<v1::Node>>>) -> Self {
+    fn start(dir: &Path, routes: Routes) -> Self {
         let socket = dir.join("provider.sock");
         // A provider that was killed leaves its socket.
         let _ = fs::remove_file(&socket);
@@ -104,20 +99,9 @@ impl Scripted {
                 .unwrap();
         });
         Self {
-            questions,
             socket,
             runtime: Some(runtime),
         }
-    }
-
-    /// Everything that was asked about one node.
-    pub(crate) fn asked(&self, name: &str) -> Vec<v1::Node> {
-        let questions = self.questions.lock();
-        questions
-            .iter()
-            .filter(|node| node.name == name)
-            .cloned()
-            .collect()
     }
 }
 
@@ -164,7 +148,6 @@ impl InstancesService for Service {
             effects: None,
         };
         let results = nodes.iter().map(result).collect();
-        self.questions.lock().extend(nodes);
         Ok(Response::new(v1::BatchGetInstancesResponse { results }))
     }
 }

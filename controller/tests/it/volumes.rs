@@ -1,10 +1,8 @@
 //! Volumes that exist get labels and node affinity from the loop persistentvolume-labels (P-10 to P-33).
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::PersistentVolume;
 use outrigger_provider_mock::volumes::VolumeState;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     cluster::{
@@ -13,11 +11,11 @@ use crate::{
             DRIVER, REGION, ZONE, csi, each_kind, named, node_terms, persistent_volume, within,
         },
     },
-    look::{label, reason},
+    look::label,
     mock::Mock,
     rights::{Rights, VOLUMES},
     stage::{Backstage, Setup, Stage},
-    wait::{holds, stays, until},
+    wait::{holds, until},
 };
 
 /// With a mock that serves every kind of source.
@@ -126,39 +124,4 @@ async fn a_volume_of_each_kind_is_labelled_in_one_write() {
         let name = before.metadata.name.as_deref().unwrap();
         assert_eq!(stage.volume(name).await, before);
     }
-}
-
-/// P-25.
-#[tokio::test]
-async fn a_label_that_contradicts_the_cloud_stays_and_an_event_says_so() {
-    let stage = prepare(serving(&[])).await;
-    stage.mock.set_volume("disk", VolumeState::Available).await;
-    let mut wrong = persistent_volume(csi("disk"), named("disk"));
-    wrong["metadata"]["labels"] = json!({ZONE: "elsewhere"});
-    let wrong = stage.create_volume(wrong).await.unwrap();
-    let stage = stage.start();
-    let message = until("the event", async || {
-        let events = stage.events_of(&wrong).await;
-        let event = events
-            .iter()
-            .find(|event| reason(event) == "LabelContradiction");
-        let message = event.and_then(|event| event.message.clone());
-        message.ok_or_else(|| format!("{events:?}"))
-    })
-    .await;
-    assert!(
-        message.contains(r#""elsewhere""#) && message.contains(r#""a__b""#),
-        "{message}"
-    );
-    stays("nothing is written", Duration::from_secs(1), async || {
-        holds(stage.volume("disk").await == wrong, || "it is".to_owned())
-    })
-    .await;
-    // When an operator has removed the label, it is set again.
-    let removed = json!({"metadata": {"labels": {ZONE: Value::Null}}});
-    stage.change_volume("disk", removed).await;
-    until("it is labelled", async || {
-        is_labelled(&stage.volume("disk").await)
-    })
-    .await;
 }

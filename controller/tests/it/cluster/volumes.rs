@@ -1,10 +1,7 @@
 //! Volumes as an administrator makes them by hand.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
 use super::{Cluster, services::merge};
@@ -81,12 +78,5 @@ impl Cluster {
 
     pub(crate) async fn volume(&self, name: &str) -> PersistentVolume {
         self.volumes().get(name).await.unwrap()
-    }
-
-    /// Changes one as an administrator does.
-    pub(crate) async fn change_volume(&self, name: &str, change: Value) -> PersistentVolume {
-        let (volumes, parameters) = (self.volumes(), PatchParams::default());
-        let patch = Patch::Merge(change);
-        volumes.patch(name, &parameters, &patch).await.unwrap()
     }
 }

@@ -66,27 +66,6 @@ async fn n20_a_taint_put_before_ours_meanwhile_is_not_lost() {
 }
 
 #[tokio::test]
-async fn n20_a_taint_and_a_label_put_behind_ours_meanwhile_are_not_even_in_the_way() {
-    let stage = Setup::synthesizing().start().await;
-    let ours = Machine::new("n20")
-        .node(jiff::Timestamp::UNIX_EPOCH)
-        .spec
-        .unwrap()
-        .taints;
-    let mut all = json!([ours.unwrap()[0]]);
-    all.as_array_mut()
-        .unwrap()
-        .push(json!({"key": "theirs", "effect": "NoExecute"}));
-    let change = json!({"spec": {"taints": all}, "metadata": {"labels": {"theirs": "too"}}});
-    overtake(&stage, &Machine::new("n20"), change).await;
-    let node = stage.synced("n20").await;
-    assert_eq!(patches(&stage, "n20", 200), 1);
-    assert_eq!(patches(&stage, "n20", 422), 0);
-    assert_eq!(taints(&node), ["theirs=:NoExecute"]);
-    assert_eq!(label(&node, "theirs"), Some("too"));
-}
-
-#[tokio::test]
 async fn n13_and_n18_a_provider_id_or_a_label_written_meanwhile_wins() {
     let stage = Setup::mock(&["--label=example.com/pool=ours"])
         .start()
@@ -132,28 +111,6 @@ async fn n20_a_node_that_registers_anew_meanwhile_is_another_node() {
     assert_eq!(uid(&node), uid(&second));
     assert_eq!(label(&node, "life"), None);
     assert_eq!(stage.events_of(&first).await, []);
-}
-
-#[tokio::test]
-async fn n20_conflicts_are_planned_again_soon() {
-    let stage = Setup::synthesizing().start().await;
-    for path in ["/n20", "/n20/status"] {
-        let conflict = Rule::new(Fault::conflict())
-            .method(Method::PATCH)
-            .path_ends(path);
-        stage.proxy.inject(conflict.times(3));
-        let refused = Rule::new(Fault::invalid())
-            .method(Method::PATCH)
-            .path_ends(path);
-        stage.proxy.inject(refused.times(3));
-    }
-    stage.register(&Machine::new("n20")).await;
-    let node = stage.synced("n20").await;
-    assert!(addresses(&node).len() > 1);
-    assert_eq!(patches(&stage, "n20", 409), 3);
-    assert_eq!(patches(&stage, "n20", 422), 3);
-    assert_eq!(patches(&stage, "n20", 200), 1);
-    assert_eq!(stage.events_of(&node).await.len(), 1);
 }
 
 #[tokio::test]

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use http::Method;
-use outrigger_testbed::{
-    faults::{Fault, Rule},
-    nodes::Machine,
-};
-use serde_json::json;
+use http::{Method, Request};
+use outrigger_testbed::nodes::{self, Machine};
+use serde_json::{Value, json};
 
 use crate::{
-    look::{addresses, answered, is_tainted, label, reason, uid},
-    mock::instance_at,
-    stage::Setup,
+    caller::{Port, value},
+    look::uid,
+    mock::{instance, instance_at},
+    stage::{Setup, Stage},
+    wait::holds,
 };
 
 #[tokio::test]
@@ -97,106 +96,114 @@ async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_th
     assert_eq!(addresses.last(), Some(&json!({"$patch": "replace"})));
 }
 
-/// `timeAdded` says when a `NoExecute` taint evicts, and two addresses of one type are merged by nothing.
+async fn raw(stage: &Stage, name: &str) -> Value {
+    let request = Request::get(format!("/api/v1/nodes/{name}"))
+        .body(Vec::new())
+        .unwrap();
+    let client = stage.plane.client().unwrap();
+    client.request(request).await.unwrap()
+}
+
+/// Takes what is at `path` out of `object`.
+fn take(object: &mut Value, path: &[&str]) -> Value {
+    let (last, parents) = path.split_last().unwrap();
+    let parent = parents.iter().fold(object, |object, key| &mut object[*key]);
+    parent
+        .as_object_mut()
+        .unwrap()
+        .remove(*last)
+        .unwrap_or_default()
+}
+
 #[tokio::test]
-async fn n20_the_rest_of_a_node_stays_as_it_was() {
-    let stage = Setup::mock(&[]).start().await;
-    let machine = Machine::new("n20")
-        .label("theirs", "x")
+async fn q3_what_the_controller_does_not_know_of_a_node_stays_as_it_is() {
+    let stage = Setup::synthesizing().start().await;
+    // Held, so that there is a "before".
+    let machine = Machine::new("q3")
+        .label(
+            "outrigger.dev.node-restriction.kubernetes.io/paused",
+            "true",
+        )
+        .label("example.com/pool", "a")
         .annotation("big", "\"\u{1}<&".repeat(40_000))
-        .annotation("number", "9007199254740993");
+        .annotation("number", "9007199254740993")
+        .taint("dedicated", Some("db"), "NoExecute");
     let registered = stage.register(&machine).await;
-    let mut all = json!(registered.spec.unwrap().taints);
-    let evicts = json!({
+    // Says when a `NoExecute` taint evicts.
+    let mut taints = json!(registered.spec.unwrap().taints);
+    taints.as_array_mut().unwrap().insert(0, json!({
         "key": "theirs", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z",
+    }));
+    let spec = json!({
+        "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"], "unschedulable": true, "taints": taints,
     });
-    all.as_array_mut().unwrap().insert(0, evicts);
-    stage.merge("n20", json!({"spec": {"taints": all}})).await;
-    let before = stage.node("n20").await;
-    // Nothing is known of its machine until now.
-    stage
-        .mock
-        .create(instance_at("n20", &["10.0.0.5", "fd00::5"]))
-        .await;
-    let node = stage.synced("n20").await;
-    assert_eq!(
-        stage.writes_of("n20").len(),
-        3,
-        "{:?}",
-        stage.writes_of("n20")
-    );
-    let taints = |node: &k8s_openapi::api::core::v1::Node| {
-        let taints = node.spec.as_ref().unwrap().taints.clone().unwrap();
-        let others = taints
-            .into_iter()
-            .filter(|taint| taint.key != outrigger_testbed::nodes::UNINITIALIZED_TAINT);
-        others.collect::<Vec<_>>()
-    };
-    assert!(taints(&before)[0].time_added.is_some(), "{before:?}");
-    assert_eq!(taints(&node), taints(&before));
-    assert_eq!(node.metadata.annotations, before.metadata.annotations);
-    assert_eq!(label(&node, "theirs"), Some("x"));
-    let all = addresses(&node);
-    assert!(
-        all.iter().any(|a| a.contains("10.0.0.5")) && all.iter().any(|a| a.contains("fd00::5")),
-        "{all:?}"
-    );
-    let (status, was) = (node.status.unwrap(), before.status.unwrap());
-    assert_eq!(status.images, was.images);
-    assert_eq!(status.conditions, was.conditions);
-    assert_eq!(status.capacity, was.capacity);
-}
+    let change = json!({
+        "spec": spec,
+        "metadata": {
+            "finalizers": ["example.com/keep"],
+            "labels": {"outrigger.dev.node-restriction.kubernetes.io/paused": null},
+        },
+    });
+    stage.merge("q3", change).await;
+    let mut before = raw(&stage, "q3").await;
+    stage.synced("q3").await;
+    let mut after = raw(&stage, "q3").await;
 
-#[tokio::test]
-async fn n22_the_event_says_that_the_node_is_synced() {
-    let stage = Setup::synthesizing().start().await;
-    stage.register(&Machine::new("n22")).await;
-    let node = stage.synced("n22").await;
-    let events = stage.events_of(&node).await;
-    let [event] = &events[..] else {
-        panic!("{events:?}");
-    };
-    assert_eq!(event.type_.as_deref(), Some("Normal"));
-    assert_eq!(reason(event), "Synced");
-    assert_eq!(event.message.as_deref(), Some("Node synced successfully"));
-    assert_eq!(event.count, Some(1));
-    // N-5
-    let component = "cloud-node-controller";
-    assert_eq!(
-        event.source.as_ref().unwrap().component.as_deref(),
-        Some(component)
-    );
-    assert_eq!(event.reporting_component.as_deref(), Some(component));
-    let object = &event.involved_object;
-    assert_eq!(object.kind.as_deref(), Some("Node"));
-    assert_eq!(object.api_version.as_deref(), Some("v1"));
-    assert_eq!(object.name.as_deref(), Some("n22"));
-    assert_eq!(object.uid.as_deref(), Some(uid(&node)));
-    assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
-    let name = event.metadata.name.as_deref().unwrap();
-    let nanoseconds = name.strip_prefix("n22.").unwrap();
-    assert!(u64::from_str_radix(nanoseconds, 16).is_ok(), "{name}");
-}
-
-#[tokio::test]
-async fn an_event_that_cannot_be_written_delays_no_node() {
-    let stage = Setup::synthesizing().start().await;
-    let refused = Rule::new(Fault::invalid());
-    let refused = stage
-        .proxy
-        .inject(refused.writes().path_contains("/events"));
-    stage.register_all(Machine::numbered("quiet-", 5)).await;
-    for number in 0..5 {
-        stage.initialized(&format!("quiet-{number:05}")).await;
+    for node in [&mut before, &mut after] {
+        for path in [
+            &["metadata", "managedFields"][..],
+            &["metadata", "resourceVersion"],
+            &["spec", "providerID"],
+            &["status", "addresses"],
+        ] {
+            take(node, path);
+        }
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.retain(|taint| taint["key"] != nodes::UNINITIALIZED_TAINT);
     }
-    let posted = stage.proxy.wait_for(crate::wait::DEADLINE, |requests| {
-        let events = requests.iter().filter(|r| r.path.ends_with("/events"));
-        events.filter(|r| answered(r, 422)).count() == 5
-    });
-    posted.await.expect("each event is tried");
-    refused.remove();
-    stage.register(&Machine::new("loud")).await;
-    assert!(!is_tainted(&stage.synced("loud").await));
-    // A refusal is final: it was not tried again.
-    assert_eq!(refused.hits(), 5);
+    let old = take(&mut before, &["metadata", "labels"]);
+    let new = take(&mut after, &["metadata", "labels"]);
+    for (key, value) in old.as_object().unwrap() {
+        assert_eq!(&new[key], value, "{key}");
+    }
+    assert_eq!(before, after);
+    assert!(
+        before["spec"]["podCIDR"].is_string(),
+        "there was something to lose"
+    );
+    let requests = stage.proxy.requests();
+    assert!(requests.iter().all(|request| request.method != Method::PUT));
+    // The finalizer would keep the node for ever.
+    stage
+        .merge("q3", json!({"metadata": {"finalizers": null}}))
+        .await;
+}
+
+#[tokio::test]
+async fn n23_delays_are_counted_from_the_creation_of_the_node() {
+    let port = Port::reserve();
+    let stage = Setup::mock(&[]).scraped_at(&port).start().await;
+    // Its instance is late: more than two seconds of back-off.
+    stage.register(&Machine::new("n23")).await;
+    stage.mock.was_asked(10).await;
+    stage.mock.create(instance("n23")).await;
+    stage.synced("n23").await;
+
+    let scrape = port.scrape().await;
+    for name in [
+        "node_controller_cloud_provider_taint_removal_delay_seconds",
+        "node_controller_initial_node_sync_delay_seconds",
+    ] {
+        assert_eq!(
+            value(&scrape, &format!("{name}_count ")),
+            Some(1.0),
+            "{name}"
+        );
+        let sum = value(&scrape, &format!("{name}_sum ")).unwrap();
+        holds((2.0..90.0).contains(&sum), || format!("{name}: {sum}")).unwrap();
+        assert!(
+            scrape.contains(&format!("# TYPE {name} histogram")),
+            "{name}"
+        );
+    }
 }

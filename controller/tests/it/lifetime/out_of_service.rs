@@ -14,15 +14,7 @@ use crate::{
 
 const OURS: &str = "node.kubernetes.io/out-of-service=nodeshutdown.outrigger.dev:NoExecute";
 const THEIRS: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
-const LABEL: &str = "outrigger.dev.node-restriction.kubernetes.io/out-of-service-after";
-
-async fn stop(stage: &Stage, count: usize) {
-    for n in 0..count {
-        let name = format!("n-{n:05}");
-        stage.mock.stop(&name).await;
-        stage.is_ready(&name, "Unknown").await;
-    }
-}
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown=:NoSchedule";
 
 async fn has(stage: &Stage, name: &str, taint: &str, expected: bool) {
     until(&format!("{name} has {taint}: {expected}"), async || {
@@ -64,7 +56,9 @@ async fn has_event(stage: &Stage, name: &str, expected: &str) {
 async fn a_stopped_machine_is_out_of_service_until_its_kubelet_is_back() {
     let stage = fleet(quick().flag("--out-of-service-after=3s"), 4).await;
     let began = Instant::now();
-    stop(&stage, 1).await;
+    stage.mock.stop("n-00000").await;
+    stage.is_ready("n-00000", "Unknown").await;
+    has(&stage, "n-00000", SHUTDOWN, true).await;
     has(&stage, "n-00000", OURS, true).await;
     let took = began.elapsed();
     assert!(took > Duration::from_secs(3), "{took:?}");
@@ -88,41 +82,6 @@ async fn a_stopped_machine_is_out_of_service_until_its_kubelet_is_back() {
     stage.is_ready("n-00002", "False").await;
     none_is_out_of_service(&stage, 5).await;
     stage.is_ready("n-00001", "True").await;
-    has(
-        &stage,
-        "n-00001",
-        "node.cloudprovider.kubernetes.io/shutdown=:NoSchedule",
-        false,
-    )
-    .await;
+    has(&stage, "n-00001", SHUTDOWN, false).await;
     has(&stage, "n-00001", THEIRS, true).await;
-}
-
-#[tokio::test]
-async fn a_label_takes_one_node_out_of_service_without_the_flag() {
-    let stage = fleet(quick(), 5).await;
-    let labels = json!({"metadata": {"labels": {LABEL: "1s"}}});
-    stage.merge("n-00001", labels).await;
-    stop(&stage, 2).await;
-    has(&stage, "n-00001", OURS, true).await;
-    let others = taints(&stage.node("n-00000").await);
-    assert!(!others.contains(&OURS.to_owned()), "{others:?}");
-}
-
-#[tokio::test]
-async fn of_too_many_stopped_machines_none_fails_over_before_a_second_look() {
-    let setup = quick()
-        .flag("--out-of-service-after=1s")
-        .flag("--node-deletion-window=20s")
-        .flag("--node-status-update-frequency=1s");
-    let stage = fleet(setup, 10).await;
-    stop(&stage, 4).await;
-    has_event(&stage, "n-00002", "NodeKeptInService").await;
-    none_is_out_of_service(&stage, 5).await;
-    // One machine less is within the limit.
-    stage.mock.start_instance("n-00003").await;
-    stage.is_ready("n-00003", "True").await;
-    for name in ["n-00000", "n-00001", "n-00002"] {
-        has(&stage, name, OURS, true).await;
-    }
 }

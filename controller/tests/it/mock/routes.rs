@@ -22,10 +22,4 @@ impl Mock {
         };
         self.command(Command::RemoveRoutes(all)).await;
     }
-
-    /// How many calls of each of these methods succeeded.
-    pub(crate) async fn succeeded<const N: usize>(&self, methods: [&str; N]) -> [u64; N] {
-        let counts = self.counts().await;
-        methods.map(|method| counts.calls(method, "OK"))
-    }
 }

@@ -55,18 +55,6 @@ async fn is_over(leader: &mut Replica) -> Vec<Recorded> {
     requests
 }
 
-#[tokio::test]
-async fn a_leader_without_its_api_server_ends_at_the_renew_deadline() {
-    let cluster = cluster().prepare().await;
-    let mut leader = cluster.replica("leader").await;
-    leader.leads().await;
-    leader.own_node(&cluster, "before").await;
-    cluster.initialized("before").await;
-    cluster.plane.kill_apiserver().await.unwrap();
-    is_over(&mut leader).await;
-    cluster.plane.start_apiserver().await.unwrap();
-}
-
 /// It could go on writing, and does until the deadline: only the lease is out of its reach.
 #[tokio::test]
 async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_after() {
@@ -97,20 +85,4 @@ async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_afte
         .iter()
         .filter(|request| request.is_write() && request.path.contains("/nodes/"));
     assert!(written.filter(|request| request.started > began).count() > 3);
-}
-
-/// Another process is the holder: that is noticed at once, and the end is the same.
-#[tokio::test]
-async fn a_leader_whose_lease_is_taken_ends_and_leaves_the_lease_alone() {
-    let cluster = Setup::without_provider().prepare().await;
-    let mut leader = cluster.replica("leader").await;
-    leader.leads().await;
-    cluster.take_lease(LEASE, "another-replica").await;
-    let status = leader.controller.ended().await;
-    assert_eq!(status.code(), Some(1), "{status}");
-    let log = leader.controller.log();
-    let sentence = r#""command failed" err="leaderelection lost""#;
-    assert!(log.contains(sentence), "{log}");
-    let lease = cluster.lease(LEASE).await;
-    assert_eq!(lease.holder_identity.as_deref(), Some("another-replica"));
 }

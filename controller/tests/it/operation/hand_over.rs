@@ -1,19 +1,22 @@
-//! A leader that ends, in order or not, and the one that follows it.
+//! A leader that ends, in order or not, and the one that follows it, or does not contend.
 //!
 //! `OUTRIGGER_TEST_ROUNDS=10` hands over ten times in a row. With `OUTRIGGER_TEST_FULL=1` the leader
 //! that is killed has upstream's 15 s, else less. `-- --nocapture` shows how long all took.
 
 use std::{env, time::Duration};
 
-use outrigger_testbed::nodes::Machine;
+use outrigger_testbed::{
+    faults::{Cut, Fault, Rule},
+    nodes::Machine,
+};
 use rustix::process::Signal;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     mock::instance,
     replica::LEASE,
     stage::Setup,
-    wait::{holds, until},
+    wait::{holds, stays, until},
 };
 
 /// After SIGTERM of the leader.
@@ -21,6 +24,17 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 
 /// Besides the lease duration, after `kill -9`.
 const TAKE_OVER: Duration = Duration::from_secs(2);
+
+/// Times of a lease that is over soon.
+const SHORT: [&str; 3] = [
+    "--leader-elect-lease-duration=5s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+];
+const RENEW_DEADLINE: Duration = Duration::from_secs(3);
+
+/// A request that leaves in time may arrive a little later, on a machine that is busy.
+const TRANSIT: Duration = Duration::from_millis(300);
 
 fn rounds() -> i32 {
     env::var("OUTRIGGER_TEST_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap())
@@ -75,12 +89,7 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
     let (lease, setup) = if full {
         (Duration::from_secs(15), setup)
     } else {
-        let flags = [
-            "--leader-elect-lease-duration=4s",
-            "--leader-elect-renew-deadline=3s",
-            "--leader-elect-retry-period=500ms",
-        ];
-        (Duration::from_secs(4), setup.flags(&flags))
+        (Duration::from_secs(5), setup.flags(&SHORT))
     };
     let cluster = setup.prepare().await;
     let mut leader = cluster.replica("killed").await;
@@ -145,4 +154,81 @@ async fn a_container_that_starts_again_takes_its_lease_back() {
     again.controller.terminate().await;
     let identities = std::fs::read_to_string(&file).unwrap();
     assert!(!identities.contains(&own), "{identities}");
+}
+
+/// It could go on writing, and does until the deadline: only the lease is out of its reach. The end is upstream's (PROC-13).
+#[tokio::test]
+async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_after() {
+    let cluster = Setup::without_provider().flags(&SHORT).prepare().await;
+    let mut leader = cluster.replica("leader").await;
+    leader.leads().await;
+    let unreachable = Rule::new(Fault::Silence).path_contains("/leases");
+    leader.proxy.inject(unreachable);
+    leader.proxy.cut_watches("/leases", Cut::Abrupt);
+    let began = Instant::now();
+
+    // Work without end.
+    let (mock, controller) = (&leader.mock, &mut leader.controller);
+    let registering = async {
+        for number in 0.. {
+            let name = format!("many-{number}");
+            mock.create(instance(&name)).await;
+            cluster.register(&Machine::new(&name)).await;
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        _ = controller.ended() => {}
+        () = registering => {}
+    }
+    let status = leader.controller.ended().await;
+    let ended = Instant::now();
+    assert_eq!(status.code(), Some(1), "{status}");
+    let log = leader.controller.log();
+    let sentence = r#""command failed" err="leaderelection lost""#;
+    assert!(log.contains(sentence), "{log}");
+
+    let deadline = leader.claims(LEASE).pop().unwrap().started + RENEW_DEADLINE;
+    let early = deadline.saturating_duration_since(ended + TRANSIT);
+    assert_eq!(early, Duration::ZERO, "too early");
+    let late = ended.saturating_duration_since(deadline);
+    assert!(late < Duration::from_secs(1), "{late:?} too late");
+    let requests = leader.proxy.requests();
+    let late = requests
+        .iter()
+        .filter(|request| request.started > deadline + TRANSIT);
+    let late: Vec<_> = late
+        .map(|request| (&request.method, &request.path, request.started - deadline))
+        .collect();
+    assert!(late.is_empty(), "{late:?}");
+    let written = requests
+        .iter()
+        .filter(|request| request.is_write() && request.path.contains("/nodes/"));
+    assert!(written.filter(|request| request.started > began).count() > 3);
+}
+
+#[tokio::test]
+async fn a_replica_whose_provider_is_not_there_does_not_contend() {
+    let cluster = Setup::without_provider()
+        .flag("--leader-elect-retry-period=200ms")
+        .prepare()
+        .await;
+    let mut without = cluster.part("without").without_provider().start().await;
+    without.controller.says(&["no provider answers"]).await;
+    let mut with = cluster.replica("with").await;
+    with.leads().await;
+    with.own_node(&cluster, "first").await;
+    cluster.initialized("first").await;
+    // The Lease is free, and no replica without a provider takes it.
+    with.controller.terminate().await;
+    stays("the lease is free", Duration::from_secs(2), async || {
+        let holder = cluster.lease(LEASE).await.holder_identity;
+        holds(holder.as_deref() == Some(""), || format!("{holder:?}"))
+    })
+    .await;
+    assert!(without.claims(LEASE).is_empty());
+    without.mock.start(&[]).await;
+    without.leads().await;
+    without.own_node(&cluster, "second").await;
+    cluster.initialized("second").await;
 }

@@ -38,35 +38,3 @@ async fn a_replica_whose_provider_is_not_there_does_not_contend() {
     without.own_node(&cluster, "second").await;
     cluster.initialized("second").await;
 }
-
-/// The same with other times and a paused clock is in the tests of `app::lease_task`.
-#[tokio::test]
-#[ignore = "takes two minutes: a minute of grace, and the times of upstream's lease"]
-async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica() {
-    let cluster = Setup::without_provider().prepare().await;
-    let mut first = cluster.replica("first").await;
-    first.leads().await;
-    let mut second = cluster.replica("second").await;
-    second.follows(&mut first).await;
-    let second_identity = second.identity().await;
-    let leads = async || {
-        let holder = cluster.lease(LEASE).await.holder_identity;
-        holds(holder.as_deref() == Some(&*second_identity), || {
-            format!("{holder:?}")
-        })
-    };
-
-    first.mock.kill().await;
-    second.mock.create(instance("moved")).await;
-    cluster.register(&Machine::new("moved")).await;
-    cluster.initialized("moved").await;
-    leads().await.unwrap();
-    // Back again: what went over stays there.
-    first.mock.start(&[]).await;
-    first.controller.says(&["provider ready", "after"]).await;
-    stays("the lease stays", Duration::from_secs(35), leads).await;
-    // And it is there when it is needed.
-    first.own_node(&cluster, "back").await;
-    second.controller.terminate().await;
-    cluster.initialized("back").await;
-}

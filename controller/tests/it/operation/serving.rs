@@ -1,6 +1,5 @@
 //! The HTTPS server, with authentication and authorization (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
 
-use http::Method;
 use kube::{Api, api::DynamicObject};
 use serde_json::{Value, json};
 
@@ -202,60 +201,4 @@ fn scraper_rights() -> [Value; 2] {
         "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "scraper"}],
     });
     [role, binding]
-}
-
-#[tokio::test]
-async fn pages_for_operators_are_for_administrators() {
-    let (cluster, replica) = serving(&["--cluster-name=blue", "-v=0"]).await;
-    let anyone = replica.port.anonymous();
-    let admin = replica.admin(&cluster).await;
-    for path in [
-        "/configz",
-        "/flagz",
-        "/statusz",
-        "/debug/flags/v",
-        "/nowhere",
-    ] {
-        let answer = anyone.get(path).await;
-        assert_eq!(answer.code, 403, "{path}");
-        let forbidden = format!("cannot get path \"{path}\"");
-        assert!(refusal(&answer).contains(&forbidden), "{answer:?}");
-    }
-    let answer = admin.get("/nowhere").await;
-    assert_eq!((answer.code, &*answer.body), (404, "404 page not found\n"));
-    let config: Value = serde_json::from_str(&admin.get("/configz").await.body).unwrap();
-    let config = &config["cloudcontrollermanager.config.k8s.io"];
-    assert_eq!(config["KubeCloudShared"]["ClusterName"], "blue");
-    let flags = admin.get("/flagz").await.body;
-    assert!(flags.contains("\ncluster-name=blue\n"), "{flags}");
-    let status = admin.get("/statusz").await.body;
-    assert!(status.contains("\nBinary version: v"), "{status}");
-    assert!(status.contains("\nUp: 0 hr 0"), "{status}");
-}
-
-/// HTTP-10.
-#[tokio::test]
-async fn verbosity_is_set_while_it_runs() {
-    let (cluster, replica) = serving(&["-v=0"]).await;
-    let admin = replica.admin(&cluster).await;
-    // One of the debug level.
-    let debug = || replica.controller.lines("] \"event\" component=");
-    replica.own_node(&cluster, "quiet").await;
-    cluster.synced("quiet").await;
-    assert_eq!(debug(), 0);
-
-    let anyone = replica.port.anonymous();
-    let refused = anyone.ask(Method::PUT, "/debug/flags/v", "4").await;
-    assert_eq!(refused.code, 403);
-    let junk = admin.ask(Method::PUT, "/debug/flags/v", "loud").await;
-    assert_eq!(junk.code, 400);
-    assert_eq!(admin.code("/debug/flags/v").await, 406);
-    let set = admin.ask(Method::PUT, "/debug/flags/v", "4").await;
-    assert_eq!(
-        (set.code, &*set.body),
-        (200, "successfully set klog.logging.verbosity to 4\n")
-    );
-    replica.own_node(&cluster, "loud").await;
-    cluster.synced("loud").await;
-    assert!(debug() > 0, "{}", replica.controller.log());
 }

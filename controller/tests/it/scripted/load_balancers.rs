@@ -69,7 +69,7 @@ impl Balancing {
         let routes = Routes::new(introduced).add_service(LoadBalancersServiceServer::new(balancer));
         Self {
             ensured,
-            _served: Scripted::start(dir, routes, Arc::default()),
+            _served: Scripted::start(dir, routes),
         }
     }
 

@@ -54,7 +54,7 @@ impl Storing {
         let routes = Routes::new(introduced).add_service(VolumesServiceServer::new(volumes));
         Self {
             questions,
-            _served: Scripted::start(dir, routes, Arc::default()),
+            _served: Scripted::start(dir, routes),
         }
     }
 
