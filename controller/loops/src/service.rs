@@ -22,7 +22,7 @@ mod current_targets;
 mod drift;
 pub mod dry_run;
 mod event_handlers;
-mod lease_record;
+mod lease_targets;
 mod metrics;
 mod reconciler;
 mod reports;
@@ -45,7 +45,7 @@ use self::{
     cleanup::Cleanup,
     current_targets::CurrentTargets,
     drift::Drift,
-    lease_record::LeaseRecord,
+    lease_targets::LeaseTargets,
     reconciler::Reconciler,
     reports::Reports,
     rollout::Rollout,
@@ -56,7 +56,7 @@ use self::{
 };
 pub use self::{
     event_handlers::{ServiceInputs, subscribe},
-    lease_record::TARGETS_ANNOTATION,
+    lease_targets::TARGETS_ANNOTATION,
     metrics::ServiceMetrics,
 };
 use crate::{
@@ -129,7 +129,7 @@ impl ServiceLb {
             services: Arc::clone(&services),
             states: Arc::default(),
             targets: CurrentTargets::default(),
-            record: LeaseRecord::new(lease),
+            record: LeaseTargets::new(lease),
             clock: inputs.clock,
             history,
         });

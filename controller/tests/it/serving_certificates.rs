@@ -210,15 +210,18 @@ impl Stage {
     }
 }
 
-/// The store holds requests for this signer alone, and those of before the start are seen.
+/// With the rights that the documentation names for the account, and for the process.
 #[tokio::test]
-async fn requests_from_before_the_start_are_approved() {
+async fn the_account_of_the_loop_may_approve() {
     let port = Port::reserve();
-    let stage = prepare(Setup::mock(&[]).scraped_at(&port)).await;
+    let setup = Setup::mock(&[]).flag("--use-service-account-credentials");
+    let stage = prepare(setup.scraped_at(&port)).await;
+    let accounts = Rights::documented(ACCOUNTS).of(USER);
+    accounts.grant(&stage.plane).await;
     let kubelet = stage.plane.client_of("system:node:n1", NODES).unwrap();
     make(
         kubelet.clone(),
-        &request("own", KUBELET_SERVING, "n1", &["n1", "10.0.0.1"]),
+        &request("own", KUBELET_SERVING, "n1", &["n1"]),
     )
     .await;
     let client = request(
@@ -228,9 +231,10 @@ async fn requests_from_before_the_start_are_approved() {
         &[],
     );
     make(kubelet.clone(), &client).await;
-    make(kubelet, &request("left", KUBELET_SERVING, "n1", &["n2"])).await;
+    make(kubelet, &request("other", KUBELET_SERVING, "n1", &["n2"])).await;
     let stage = stage.start();
     stage.is_approved("own").await;
+    stage.is_left("other", "does not report \"n2\"").await;
     // Neither the one that is decided, nor that of the other signer, is kept.
     until("the metrics", async || {
         let scrape = port.scrape().await;
@@ -242,24 +246,6 @@ async fn requests_from_before_the_start_are_approved() {
         )
     })
     .await;
-}
-
-/// With the rights that the documentation names for the account, and for the process.
-#[tokio::test]
-async fn the_account_of_the_loop_may_approve() {
-    let stage = prepare(Setup::mock(&[]).flag("--use-service-account-credentials")).await;
-    let accounts = Rights::documented(ACCOUNTS).of(USER);
-    accounts.grant(&stage.plane).await;
-    let kubelet = stage.plane.client_of("system:node:n1", NODES).unwrap();
-    make(
-        kubelet.clone(),
-        &request("own", KUBELET_SERVING, "n1", &["n1"]),
-    )
-    .await;
-    make(kubelet, &request("other", KUBELET_SERVING, "n1", &["n2"])).await;
-    let stage = stage.start();
-    stage.is_approved("own").await;
-    stage.is_left("other", "does not report \"n2\"").await;
     let requests = stage.proxy.requests();
     let approval = requests
         .iter()

@@ -44,8 +44,8 @@ pub struct Debounce {
 struct Waiting {
     first: Timestamp,
     last: Timestamp,
-    /// The last removed node.
-    removal: Option<Timestamp>,
+    /// The first and the last removed node.
+    removals: Option<(Timestamp, Timestamp)>,
 }
 
 impl Debounce {
@@ -66,11 +66,12 @@ impl Debounce {
         let waiting = self.waiting.get_or_insert(Waiting {
             first: now,
             last: now,
-            removal: None,
+            removals: None,
         });
         waiting.last = now;
         if change == TargetChange::Removed {
-            waiting.removal = Some(now);
+            let (first, _) = waiting.removals.unwrap_or((now, now));
+            waiting.removals = Some((first, now));
         }
     }
 
@@ -83,11 +84,11 @@ impl Debounce {
         } = self.pace;
         let waiting = self.waiting?;
         let gathered = after(waiting.last, idle).min(after(waiting.first, ceiling));
-        let removed = waiting.removal.map(|removed| match self.last {
-            Some((last, longest)) if removed < after(last, idle) => after(removed, removal / 2)
+        let removed = waiting.removals.map(|(first, latest)| match self.last {
+            Some((last, longest)) if first < after(last, idle) => after(latest, removal / 2)
                 .max(after(last, removal))
                 .min(after(last, longest)),
-            _ => removed,
+            _ => first,
         });
         Some(removed.map_or(gathered, |removed| removed.min(gathered)))
     }
@@ -99,7 +100,7 @@ impl Debounce {
             self.waiting = None;
             let Pace { idle, removal, .. } = self.pace;
             let longest = match self.last {
-                Some((last, longest)) if now < after(last, idle) => (longest * 2).min(idle),
+                Some((last, longest)) if now <= after(last, idle) => (longest * 2).min(idle),
                 _ => removal,
             };
             self.last = Some((now, longest.max(removal)));

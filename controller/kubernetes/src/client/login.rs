@@ -32,7 +32,7 @@ use tracing::info;
 
 use super::{
     account::Account,
-    proxy::{Way, way},
+    proxy::{Dialer, dialer},
     source::ApiServer,
     transport::{Connector, HttpClient, Stack},
 };
@@ -60,7 +60,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The login of the moment of one identity.
 pub(super) struct CurrentLogin {
     server: ApiServer,
-    way: Way,
+    dialer: Dialer,
     /// The identity, if it is not that of the kubeconfig's user or of the Pod.
     account: Option<Arc<Account>>,
     state: Mutex<State>,
@@ -87,9 +87,9 @@ impl CurrentLogin {
         proxy: Option<Intercept>,
         account: Option<Arc<Account>>,
     ) -> Result<Self, String> {
-        let way = way(proxy)?;
-        let (config, built_way, of) = (server.config.clone(), way.clone(), account.clone());
-        let built = spawn_blocking(move || Login::new(config, built_way, of));
+        let dialer = dialer(proxy)?;
+        let (config, built, of) = (server.config.clone(), dialer.clone(), account.clone());
+        let built = spawn_blocking(move || Login::new(config, built, of));
         let built = timeout(PLUGIN_TIMEOUT, built).await.map_err(|_| {
             let limit = PLUGIN_TIMEOUT.as_secs();
             format!("the credential plugin did not end within {limit} s")
@@ -104,7 +104,7 @@ impl CurrentLogin {
         };
         Ok(Self {
             server,
-            way,
+            dialer,
             account,
             state: Mutex::new(state),
             failures: Repeats::default(),
@@ -181,7 +181,7 @@ impl CurrentLogin {
         if !is_due && inputs(&config) == former.inputs {
             return Ok(None);
         }
-        Login::new(config, self.way.clone(), self.account.clone()).map(Some)
+        Login::new(config, self.dialer.clone(), self.account.clone()).map(Some)
     }
 }
 
@@ -200,7 +200,11 @@ pub(super) struct Login {
 
 impl Login {
     /// Blocks on the disk, and on a plugin.
-    fn new(mut config: Config, way: Way, account: Option<Arc<Account>>) -> Result<Self, String> {
+    fn new(
+        mut config: Config,
+        dialer: Dialer,
+        account: Option<Arc<Account>>,
+    ) -> Result<Self, String> {
         let inputs = inputs(&config);
         if account.is_some() {
             // The user, and its impersonation, are not the account's.
@@ -231,7 +235,7 @@ impl Login {
             }
             None => https,
         };
-        let https: HttpsConnector<Way> = https.enable_all_versions().wrap_connector(way);
+        let https: HttpsConnector<Dialer> = https.enable_all_versions().wrap_connector(dialer);
         let mut connector = TimeoutConnector::new(https);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         Ok(Self {

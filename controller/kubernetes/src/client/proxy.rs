@@ -28,8 +28,8 @@ use crate::error::chain;
 /// same time.
 const PROBES: u32 = 3;
 
-/// Carries the bytes of TLS to the API server.
-pub(super) type Way = BoxCloneSyncService<Uri, Stream, BoxError>;
+/// Makes the connections that carry the bytes of TLS to the API server.
+pub(super) type Dialer = BoxCloneSyncService<Uri, Stream, BoxError>;
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// The proxy to `server`: that of the kubeconfig, else that of the environment.
@@ -57,11 +57,11 @@ fn is_local(server: &Uri) -> bool {
     host == "localhost" || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// The way through `proxy`, or without one.
+/// Dials through `proxy`, or directly.
 ///
 /// # Errors
 /// A kind of proxy that is not known, or CAs that cannot be used, as a sentence.
-pub(super) fn way(proxy: Option<Intercept>) -> Result<Way, String> {
+pub(super) fn dialer(proxy: Option<Intercept>) -> Result<Dialer, String> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -71,7 +71,7 @@ pub(super) fn way(proxy: Option<Intercept>) -> Result<Way, String> {
     tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
     let Some(proxy) = proxy else {
         let direct = tcp.map_response(Stream::Http).map_err(Into::into);
-        return Ok(Way::new(direct));
+        return Ok(Dialer::new(direct));
     };
     let uri = proxy.uri().clone();
     match uri.scheme_str() {
@@ -81,7 +81,7 @@ pub(super) fn way(proxy: Option<Intercept>) -> Result<Way, String> {
                 tunnel = tunnel.with_auth(header.clone());
             }
             let tunnel = tunnel.map_response(Stream::Http);
-            Ok(Way::new(tunnel.map_err(Into::into)))
+            Ok(Dialer::new(tunnel.map_err(Into::into)))
         }
         Some("https") => {
             // The CAs of the machine, for the proxy is not the API server.
@@ -95,7 +95,7 @@ pub(super) fn way(proxy: Option<Intercept>) -> Result<Way, String> {
             if let Some(header) = proxy.basic_auth() {
                 tunnel = tunnel.with_auth(header.clone());
             }
-            Ok(Way::new(tunnel.map_err(Into::into)))
+            Ok(Dialer::new(tunnel.map_err(Into::into)))
         }
         Some("socks5" | "socks5h") => {
             let port = uri.port_u16().unwrap_or(1080);
@@ -107,7 +107,7 @@ pub(super) fn way(proxy: Option<Intercept>) -> Result<Way, String> {
             }
             // The proxy resolves names.
             let socks = socks.local_dns(false).map_response(Stream::Http);
-            Ok(Way::new(socks.map_err(Into::into)))
+            Ok(Dialer::new(socks.map_err(Into::into)))
         }
         scheme => Err(format!(
             "unsupported scheme {scheme:?} of a proxy, must be http, https, or socks5"

@@ -22,7 +22,7 @@ use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
 
 use super::{
     login::{CurrentLogin, Login},
-    proxy::Way,
+    proxy::Dialer,
 };
 
 /// A connection on which nothing came for so long is pinged, as client-go does it.
@@ -31,7 +31,7 @@ pub(super) const PING_AFTER: Duration = Duration::from_secs(30);
 /// A connection that does not answer a ping for so long is dead, with all that waits on it.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) type Connector = TimeoutConnector<HttpsConnector<Way>>;
+pub(super) type Connector = TimeoutConnector<HttpsConnector<Dialer>>;
 pub(super) type HttpClient = legacy::Client<Connector, Body>;
 pub(super) type Stack = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 

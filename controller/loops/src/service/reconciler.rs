@@ -16,7 +16,7 @@ use tracing::{debug, info};
 
 use super::{
     cleanup::Cleanup,
-    lease_record::NotBegun,
+    lease_targets::NotBegun,
     rollout::Rollout,
     states::{ServiceKey, ServiceState},
     term::{DecisionInputs, ServiceTerm},

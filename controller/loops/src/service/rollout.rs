@@ -4,7 +4,7 @@
 //!  node changed ─┬► Debounce ─► refresh ─► publish ─► (a call each: update) ─► all have them?
 //!                └──────► Ensure ─► refresh                                         │
 //!                                                                                   ▼
-//!                                                                         LeaseRecord::name
+//!                                                                         LeaseTargets::name
 //! ```
 //!
 //! A refresh reads the nodes from the store through [`EmptyTargets`] and makes them the current targets.

@@ -21,7 +21,7 @@ use outrigger_core::{
 use super::{
     COMPONENT, ServiceMetrics,
     current_targets::{CurrentTargets, SharedPool},
-    lease_record::LeaseRecord,
+    lease_targets::LeaseTargets,
     states::{ServiceKey, ServiceState, ServiceStates},
     write::Answered,
 };
@@ -44,7 +44,7 @@ pub(super) struct ServiceTerm {
     pub(super) services: Arc<Store<ServiceView>>,
     pub(super) states: Arc<ServiceStates>,
     pub(super) targets: CurrentTargets,
-    pub(super) record: LeaseRecord,
+    pub(super) record: LeaseTargets,
     pub(super) clock: Clock,
     pub(super) history: History,
 }

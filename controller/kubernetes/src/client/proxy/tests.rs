@@ -48,7 +48,7 @@ fn the_kubeconfig_goes_before_the_environment() {
     let socks = proxy(&server, Some("socks5://10.0.0.9"), &environment);
     let socks = socks.unwrap().unwrap();
     assert_eq!(socks.uri(), "socks5://10.0.0.9/");
-    way(Some(socks)).unwrap();
+    dialer(Some(socks)).unwrap();
     for url in ["ftp://a", "http://user:hush@a b"] {
         let error = proxy(&server, Some(url), &environment).unwrap_err();
         assert!(error.starts_with("proxy-url is not"), "{error}");

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call with
-//! former targets is in flight before others go out, and [`LeaseRecord::name`] finds it; or it begins again.
+//! former targets is in flight before others go out, and [`LeaseTargets::name`] finds it; or it begins again.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) enum NotBegun {
     NotLeading,
 }
 
-pub(super) struct LeaseRecord {
+pub(super) struct LeaseTargets {
     lease: Option<Handle>,
     /// `leaseTransitions` of this term.
     term: i32,
@@ -55,7 +55,7 @@ struct State {
     named: Option<Revision>,
 }
 
-impl LeaseRecord {
+impl LeaseTargets {
     /// The record on `lease` as this term finds it. Without a Lease none is kept.
     pub(super) fn new(lease: Option<Handle>) -> Self {
         let term = lease.as_ref().and_then(|lease| {
@@ -142,7 +142,10 @@ impl LeaseRecord {
     async fn clear(&self) -> Result<(), NotBegun> {
         if let Some(lease) = &self.lease {
             let record = |value: &str| TargetsRecord::parse(value)?.revision;
-            while let Err(error) = lease.annotate(TARGETS_ANNOTATION, self.value(None)).await {
+            while let Err(error) = lease
+                .annotate(TARGETS_ANNOTATION, Some(self.value(None)))
+                .await
+            {
                 match error {
                     NotAnnotated::NotLeading => return Err(NotBegun::NotLeading),
                     NotAnnotated::Undone { actual } => {
@@ -158,12 +161,12 @@ impl LeaseRecord {
         Ok(())
     }
 
-    fn value(&self, revision: Option<Revision>) -> Option<String> {
+    fn value(&self, revision: Option<Revision>) -> String {
         let record = TargetsRecord {
             revision,
             term: self.term,
         };
-        Some(record.to_string())
+        record.to_string()
     }
 
     /// A load balancer has other targets now, or there is one less to have them.
@@ -190,7 +193,8 @@ impl LeaseRecord {
         state.named = Some(revision.clone());
         if let Some(lease) = &self.lease {
             // Not awaited: if it is never written, the next leader sends these targets once more.
-            let _ = lease.start_annotating(TARGETS_ANNOTATION, self.value(Some(revision.clone())));
+            let _ = lease
+                .start_annotating(TARGETS_ANNOTATION, Some(self.value(Some(revision.clone()))));
         }
         true
     }
