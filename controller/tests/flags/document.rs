@@ -50,20 +50,18 @@ ask for something else are accepted with a warning. So are deprecated flags.
 
 ## Credentials and proxies
 
-A kubeconfig's user may have a token, a file with one, a client certificate (of any X.509 version), user and
-password, or a credential plugin (`exec`). Legacy `auth-provider` entries are refused.
+A kubeconfig's user may have a token, a file with one, a client certificate (X.509 version 3), user and password, or a credential plugin
+(`exec`).
 
-- The kubeconfig, and the files with tokens, certificates and keys that it names, are looked at every 10 s and after
-  a 401. New connections present the new certificate and trust the new CAs. A file that cannot be read, or a key that
-  does not fit yet, leaves the former in use.
-- A plugin runs once for all clients of the process, when the first request needs it; again shortly before
-  its credential expires, or after a 401. After 30 s it is killed with all that it started. It gets no
-  terminal, so that `interactiveMode: Always` is refused.
+- The kubeconfig, and the files with tokens, certificates, keys and CAs that it names, are read again every 10 s and after a 401. New
+  connections use what is new in them. A file that cannot be read, or a key that does not fit yet, leaves the former in use.
+- A plugin runs at the start, for all clients of the process, and has 30 s then. It runs again a minute before its token or certificate ends, and
+  after a 401; then it has no limit of time, and requests wait for another token. It gets no terminal.
 
-`proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. There `HTTPS_PROXY` counts,
-or `HTTP_PROXY` for an API server without TLS, in the cluster too, unless `NO_PROXY` names the API server: by
-address, range or domain (`example.com` with all below it, `.example.com` only what is below it), with or without a
-port, or `*`. `localhost` and loopback addresses need no entry. A log line at the start tells the proxy.
+`proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. There `HTTPS_PROXY` counts, `HTTP_PROXY` for an API server
+without TLS, or else `ALL_PROXY`, in the cluster too, unless `NO_PROXY` names the API server: by address, range or domain (`example.com` and
+`.example.com` with all below it), without a port, or `*`. `localhost` and loopback addresses need no entry. A log line at the start tells the proxy;
+an address in the environment that is not a URL counts as none.
 
 ";
 

@@ -153,13 +153,12 @@ async fn services_that_are_small_take_little_each() {
 
 /// A cloud with so many machines, about 1 KiB each, as a file that the mock reads.
 fn account(dir: &Path, machines: usize) -> PathBuf {
-    let mut cloud = "defaults:\n  labels:\n".to_owned();
+    let mut cloud = "instances:\n- name: m-00000\n  labels: &labels\n".to_owned();
     for at in 0..8 {
         writeln!(cloud, "    example.com/label-{at}: {}", "x".repeat(63)).unwrap();
     }
-    cloud += "instances:\n";
-    for at in 0..machines {
-        writeln!(cloud, "- name: m-{at:05}").unwrap();
+    for at in 1..machines {
+        writeln!(cloud, "- name: m-{at:05}\n  labels: *labels").unwrap();
     }
     let path = dir.join("cloud.yaml");
     fs::write(&path, cloud).unwrap();

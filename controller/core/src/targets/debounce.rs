@@ -77,20 +77,20 @@ impl Debounce {
 
     /// When to ask [`Self::expire`], unless there is a change before.
     pub fn due(&self) -> Option<Timestamp> {
-        let Pace {
-            idle,
-            ceiling,
-            removal,
-        } = self.pace;
-        let waiting = self.waiting?;
-        let gathered = after(waiting.last, idle).min(after(waiting.first, ceiling));
-        let removed = waiting.removals.map(|(first, latest)| match self.last {
-            Some((last, longest)) if first < after(last, idle) => after(latest, removal / 2)
-                .max(after(last, removal))
-                .min(after(last, longest)),
+        let (pace, waiting) = (self.pace, self.waiting?);
+        let gathered = after(waiting.last, pace.idle).min(after(waiting.first, pace.ceiling));
+        let Some((first, latest)) = waiting.removals else {
+            return Some(gathered);
+        };
+        let quiet = after(latest, pace.removal / 2);
+        Some(match self.last {
+            Some((last, longest)) if first < after(last, pace.idle) => gathered.min(
+                quiet
+                    .max(after(last, pace.removal))
+                    .min(after(last, longest)),
+            ),
             _ => first,
-        });
-        Some(removed.map_or(gathered, |removed| removed.min(gathered)))
+        })
     }
 
     /// Returns true if it is time: the targets as they are now go out, and nothing waits any more.

@@ -88,7 +88,6 @@ impl Reconciler {
                 return Outcome::Retry;
             };
             let step = self.term.next(key, &service, &inputs);
-            let lane = priority.call();
             let (patch, held_events) = match step {
                 Step::Idle => return Outcome::Done,
                 Step::At(time) => return Outcome::RetryAfter(until(time, self.term.now())),
@@ -138,7 +137,7 @@ impl Reconciler {
                     }
                     return match slot {
                         Some(slot) => self.ensure(key, &service, ensure, &inputs, slot).await,
-                        None => Outcome::RunAgain(lane),
+                        None => Outcome::RunAgain(priority.call()),
                     };
                 }
                 Step::Delete { events } => {
@@ -147,7 +146,7 @@ impl Reconciler {
                             let cleanup = &self.cleanup;
                             cleanup.delete(key, service, &inputs, slot, &events).await
                         }
-                        None => Outcome::RunAgain(lane),
+                        None => Outcome::RunAgain(priority.call()),
                     };
                 }
                 Step::Hold { why, patch, events } => {

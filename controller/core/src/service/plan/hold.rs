@@ -105,7 +105,7 @@ pub(super) fn hold(
     if !is_settled
         && may_come_back
         && !is_not_managed(service)
-        && let Some(record) = LastApplied::own(service, facts.capability)
+        && let Some(record) = LastApplied::of(service)
         && let Some(unsettled) = record.without_hash()
     {
         draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));

@@ -210,7 +210,7 @@ impl Progress {
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         draft.effects(&failure.effects);
         if self.sent.as_ref() != Some(&ensure.revision) {
-            self.targets_failed(now, service, &mut draft, failure, facts);
+            self.targets_failed(now, service, &mut draft, failure);
         }
         let mut events = failure.effects.events.clone();
         if failure.has_event() {

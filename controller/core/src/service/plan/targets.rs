@@ -36,9 +36,7 @@ impl Progress {
     ) {
         match inheritance {
             // The Lease does not say what a Service had that selected otherwise.
-            Inheritance::InSync
-                if has_hash(service, facts) && !is_changed(service, facts.capability) =>
-            {
+            Inheritance::InSync if has_hash(service) && !is_changed(service, facts.capability) => {
                 self.sent = Some(facts.targets.clone());
             }
             Inheritance::Nothing if LastApplied::of(service).is_some() => self.doubt(),
@@ -50,8 +48,7 @@ impl Progress {
     /// and is to get them; also while the Service is paused. A load balancer that was never made is made with the targets of
     /// that moment.
     pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let has_targets =
-            self.sent.is_some() || !service.ingress.is_empty() || has_hash(service, facts);
+        let has_targets = self.sent.is_some() || !service.ingress.is_empty() || has_hash(service);
         has_targets
             && facts.ownership(service) == Ownership::Provide
             && !is_not_managed(service)
@@ -61,7 +58,7 @@ impl Progress {
     /// Returns true if `service` keeps the Lease from naming [`ServiceFacts::targets`]: its record has a hash, and its load
     /// balancer does not have them. A hash that could not be written may be there all the same.
     pub fn blocks_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let counts = has_hash(service, facts) || self.pending == Some(EnsureCause::NotWritten);
+        let counts = has_hash(service) || self.pending == Some(EnsureCause::NotWritten);
         counts
             && matches!(
                 facts.ownership(service),
@@ -89,7 +86,6 @@ impl Progress {
         service: &ServiceView,
         draft: &mut PatchDraft<'_>,
         failure: &Failure,
-        facts: &ServiceFacts<'_>,
     ) {
         self.sent = None;
         let is_its_own =
@@ -101,7 +97,7 @@ impl Progress {
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
-            let record = LastApplied::own(service, facts.capability);
+            let record = LastApplied::of(service);
             if let Some(unsettled) = record.and_then(|record| record.without_hash()) {
                 draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));
             }
@@ -109,8 +105,9 @@ impl Progress {
     }
 }
 
-fn has_hash(service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-    LastApplied::own(service, facts.capability).is_some_and(|record| record.has_hash())
+/// By whatever provider: one of another name takes its load balancers over.
+fn has_hash(service: &ServiceView) -> bool {
+    LastApplied::of(service).is_some_and(|record| record.has_hash())
 }
 
 impl Progress {
@@ -136,7 +133,7 @@ impl Progress {
             Err(failure) => {
                 draft.effects(&failure.effects);
                 let mut outcome = self.update_failed(targets, failure);
-                self.targets_failed(now, service, &mut draft, failure, facts);
+                self.targets_failed(now, service, &mut draft, failure);
                 outcome.patch = draft.finish();
                 return outcome;
             }
