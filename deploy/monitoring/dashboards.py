@@ -61,7 +61,7 @@ DASHBOARDS = {
         ("Work", [
             panel("Waiting keys", "none", "Keys that wait for a worker of the leader. A rise without an end: the provider is slow, paused or down.",
                   (f"sum by (name) ({leading('workqueue_depth{$in}')})", "{{name}}")),
-            panel("Oldest waiting key", "s", "How long the oldest key has waited, those in the background lane apart. /debug/queues names it.",
+            panel("Oldest waiting key", "s", "How long the oldest key has waited, those that wait for a bulk call apart. /debug/queues names it.",
                   (f"max by (name) ({leading('outrigger_workqueue_oldest_seconds{$in}')})", "{{name}}")),
             panel("Keys retried", "ops", "Runs after which a key is to run again later. The log names each with its error.",
                   (rate("workqueue_retries_total", "name"), "{{name}}")),

@@ -267,7 +267,8 @@ impl Stage {
             return Ok(None);
         };
         let served = life.served.take();
-        life.settled = !matches!(done, Done::Unsettled);
+        // What is refused is deleted in turns of its own, while others are looked at.
+        life.settled = !matches!(done, Done::Unsettled | Done::Refused(_));
         match done {
             Done::Ready(answer) => {
                 let before = addresses(&life.ready);
