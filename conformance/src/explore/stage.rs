@@ -267,7 +267,7 @@ impl Stage {
             return Ok(None);
         };
         let served = life.served.take();
-        // What is refused is deleted in turns of its own, while others are looked at.
+        // A Service that is refused is deleted in a turn of its own, while others are looked at.
         life.settled = !matches!(done, Done::Unsettled | Done::Refused(_));
         match done {
             Done::Ready(answer) => {
