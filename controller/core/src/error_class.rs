@@ -26,7 +26,7 @@
 //! - a deletion of a load balancer is tried again within [`DELETION_WAIT`], also if it is invalid (S-14);
 //! - an update of targets that fails is followed by an Ensure at once, unless time alone heals it (S-55);
 //! - a write that the API server or a policy refuses is repeated after the slow back-off, also if it is invalid or the
-//!   API server asks for less: `ApiError::retry`. Before that, a write that is refused with 429 waits and is sent again.
+//!   API server asks for less: `ApiError::requeue`. Before that, a write that is refused with 429 waits and is sent again.
 
 use std::time::Duration;
 
@@ -72,12 +72,18 @@ pub enum ErrorClass {
     Fatal,
 }
 
+/// The first delay of what heals only when an operator does something, doubled by each further failure.
+pub const SLOW: Duration = Duration::from_secs(5);
+
+/// The longest of these delays, where a loop has no shorter one.
+pub const SLOWEST: Duration = Duration::from_mins(5);
+
 /// When an item that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     /// After the item's own exponential back-off.
     BackOff,
-    /// After a back-off of 5 s to 5 min: an operator has to repair the other side.
+    /// After a back-off from [`SLOW`] to [`SLOWEST`]: an operator has to repair the other side.
     SlowBackOff,
     /// After exactly this long, as the other side asked within [`KEY_WAIT`], or at once; the item's
     /// back-off neither grows nor resets.

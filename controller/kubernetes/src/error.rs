@@ -6,10 +6,9 @@ use kube::{
     client::{AuthError, RustlsTlsError},
     core::Status,
 };
-use outrigger_core::error_class::{ErrorClass, KEY_WAIT};
+use outrigger_core::error_class::{ErrorClass, KEY_WAIT, Requeue, SLOW};
 
 use super::certificate::pem_fault;
-use outrigger_runtime::queue::{Outcome, SLOW, SLOWEST};
 
 /// A write that the fence refused after a wait: for the budget, a credential or a connection.
 #[derive(Debug, thiserror::Error)]
@@ -166,17 +165,17 @@ impl ApiError {
     }
 
     /// When work that met this error in a write is done again.
-    pub fn retry(&self) -> Outcome {
+    pub fn requeue(&self) -> Requeue {
         match self.class() {
             // The work may begin with a call of the provider: it backs off, and does not follow each Retry-After.
             ErrorClass::RateLimited { retry_after } => match retry_after {
-                Some(after) if after > SLOW => Outcome::RetryAfter(KEY_WAIT.clamp(after)),
-                _ => Outcome::RetrySlowly(SLOWEST),
+                Some(after) if after > SLOW => Requeue::After(KEY_WAIT.clamp(after)),
+                _ => Requeue::SlowBackOff,
             },
             // A write is planned again, and an operator grants rights and changes policies without a change of
             // the object.
-            ErrorClass::Invalid | ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),
-            class => class.requeue().into(),
+            ErrorClass::Invalid | ErrorClass::Unauthenticated => Requeue::SlowBackOff,
+            class => class.requeue(),
         }
     }
 
@@ -294,7 +293,7 @@ mod tests {
         let rejected = "the server rejected our request due to an error in our request";
         let failed_test = of("Invalid", rejected, serde_json::json!({}));
         assert_eq!(failed_test.class(), ErrorClass::Conflict);
-        assert_eq!(failed_test.retry(), Outcome::Retry);
+        assert_eq!(failed_test.requeue(), Requeue::BackOff);
 
         let policy = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied \
                       request: no changes on Friday";
@@ -315,7 +314,7 @@ mod tests {
             let details = serde_json::json!({"name": "n1", "kind": "nodes", "causes": [cause]});
             let refused = of("Invalid", message, details);
             assert_eq!(refused.class(), ErrorClass::Invalid, "{message}");
-            assert_eq!(refused.retry(), Outcome::RetrySlowly(SLOWEST));
+            assert_eq!(refused.requeue(), Requeue::SlowBackOff);
             assert_eq!(refused.to_string(), message);
         }
     }
@@ -328,7 +327,7 @@ mod tests {
             let error = status(403, &format!("nodes \"{name}\" is forbidden: {right}"));
             assert_eq!(error.cause(), right);
             assert!(error.refuses_us());
-            assert_eq!(error.retry(), Outcome::RetrySlowly(SLOWEST));
+            assert_eq!(error.requeue(), Requeue::SlowBackOff);
             assert_eq!(error.subject().as_deref(), Some("--user=u"));
         }
         let account = "User \"system:serviceaccount:a:b\" cannot get resource \"x\"";
@@ -344,6 +343,6 @@ mod tests {
             assert!(!error.refuses_us(), "{error}");
             assert!(error.cause().contains(message), "{error}");
         }
-        assert_eq!(status(500, "").retry(), Outcome::Retry);
+        assert_eq!(status(500, "").requeue(), Requeue::BackOff);
     }
 }

@@ -23,6 +23,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
     csr::{CsrDecision, CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
+    error_class::Requeue,
     event::EventContent,
     node::{NodeView, instance::is_same_question},
 };
@@ -46,7 +47,7 @@ use outrigger_provider_client::{LookupPurpose, Slot};
 use outrigger_runtime::{
     clock::time_of_day,
     log_repeated,
-    queue::{Backoff, Outcome, Priority, QueueMetrics, SLOWEST},
+    queue::{Backoff, Outcome, Priority, QueueMetrics},
 };
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -215,7 +216,7 @@ impl KubeletServing {
                     warn, self.context.repeats, &error.cause(),
                     csr = &*csr.name, class = class.as_str(), %error, "serving certificate cannot be approved"
                 );
-                error.retry()
+                error.requeue().into()
             }
         }
     }
@@ -232,7 +233,7 @@ impl KubeletServing {
             self.leave(csr, problem);
         }
         if is_younger(PATIENCE) {
-            Outcome::RetrySlowly(SLOWEST)
+            Outcome::from(Requeue::SlowBackOff)
         } else {
             Outcome::Done
         }

@@ -42,7 +42,7 @@ mod tests;
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use outrigger_core::error_class::Requeue;
+use outrigger_core::error_class::{Requeue, SLOWEST};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
@@ -104,12 +104,6 @@ pub trait Calls: Send + 'static {
     /// Waits until one more call may begin. Dropped when no key waits for one.
     fn slot(&self) -> BoxFuture<'static, Self::Slot>;
 }
-
-/// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.
-pub const SLOW: Duration = Duration::from_secs(5);
-
-/// The longest delay of what heals slowly, where the loop has no shorter one.
-pub const SLOWEST: Duration = Duration::from_mins(5);
 
 /// The outcome of handling a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

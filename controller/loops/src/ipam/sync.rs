@@ -75,7 +75,7 @@ impl NodeIpam {
         let uid: Box<str> = self.state.allocator.lock().awaited(name)?.into();
         match self.context.api.uid(&nodes::path(name)).await {
             Ok(live) if *live == *uid => Some(Outcome::Retry),
-            Err(error) if !error.is_not_found() => Some(error.retry()),
+            Err(error) if !error.is_not_found() => Some(error.requeue().into()),
             _ => {
                 self.forget(name, &uid);
                 self.state.observe(name);
@@ -178,7 +178,7 @@ impl NodeIpam {
                     self.context
                         .node_event(&node, EventContent::warning(ASSIGNMENT_FAILED, &message));
                 }
-                error.retry()
+                error.requeue().into()
             }
         }
     }

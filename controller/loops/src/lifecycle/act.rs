@@ -234,7 +234,7 @@ impl NodeLifecycle {
             warn, self.context.repeats, &error.cause(),
             node, class, write = doing, %error, "node not written"
         );
-        Failed(error.retry())
+        Failed(error.requeue().into())
     }
 
     /// Returns true if the reason why something is withheld from the node is another than it was last.

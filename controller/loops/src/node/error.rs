@@ -44,7 +44,7 @@ impl NodeSyncError {
     /// When the node is tried again.
     pub(super) fn retry(&self) -> Outcome {
         match self {
-            Self::Write(error) => error.retry(),
+            Self::Write(error) => error.requeue().into(),
             Self::LeftAlone => Outcome::Done,
             _ => self.class().requeue().into(),
         }

@@ -32,7 +32,7 @@ impl NetworkConditions {
             Ok(()) => outcome,
             Err(error) => {
                 self.log_unwritten(name, "effects of the provider on the Node", &error);
-                error.retry()
+                error.requeue().into()
             }
         }
     }
@@ -58,7 +58,7 @@ impl NetworkConditions {
             Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
                 self.log_unwritten(name, "condition of the Node", &error);
-                error.retry()
+                error.requeue().into()
             }
         }
     }

@@ -114,7 +114,7 @@ impl RouteReconciler {
                     confirmed.add(question);
                     if let Err(error) = answered {
                         *synced = SyncOutcome::Error;
-                        return error.retry();
+                        return error.requeue().into();
                     }
                     continue;
                 }

@@ -230,7 +230,7 @@ impl Writes {
                 &EventContent::sync_failed(&format!("failed to {doing}: {error}")),
             );
         }
-        error.retry()
+        error.requeue().into()
     }
 
     /// Records an event on the Service, in its namespace (B-10).

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
+use outrigger_core::error_class::SLOW;
 use tokio::time::Instant;
 
 pub(super) use self::dump::write;
 use super::{
-    Backoff, Key, Outcome, Priority, SLOW,
+    Backoff, Key, Outcome, Priority,
     lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };

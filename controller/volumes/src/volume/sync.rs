@@ -155,7 +155,7 @@ impl VolumeLabels {
                 if class.is_for_owner() {
                     self.warn(volume, FAILED, &error.to_string());
                 }
-                error.retry()
+                error.requeue().into()
             }
         }
     }
