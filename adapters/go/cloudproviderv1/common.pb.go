@@ -442,7 +442,8 @@ type Node struct {
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// spec.providerID; empty until the Node is initialised.
 	ProviderId string `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// metadata.labels, all of them.
+	// metadata.labels: all, or 16 KiB of keys and values: those of
+	// LoadBalancersCapability.target_label_keys first, then kubernetes.io's, then by key.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// metadata.annotations, only keys under
 	// HandshakeResponse.node_annotation_prefixes; with "*" among them all.

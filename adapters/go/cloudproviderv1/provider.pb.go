@@ -696,7 +696,7 @@ type LoadBalancersCapability struct {
 	ConfigurationRevision string `protobuf:"bytes,6,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
 	// Keys of Node labels that a target is made of: a change of one of them makes another
 	// revision of the targets and is called for, as a change of the node's addresses is.
-	// Node.labels has them as it has all labels. At most 64. Empty: no change of labels
+	// Node.labels has them before all others. At most 64. Empty: no change of labels
 	// alone leads to a call.
 	TargetLabelKeys []string `protobuf:"bytes,7,rep,name=target_label_keys,json=targetLabelKeys,proto3" json:"target_label_keys,omitempty"`
 	unknownFields   protoimpl.UnknownFields

@@ -8,7 +8,7 @@ use outrigger_api::v1::{self, AbsenceCertainty};
 use outrigger_core::{
     annotations::ALL,
     effects::RawEffects,
-    node::{NodeAddress, NodeView, Ready},
+    node::{NodeAddress, NodeView, Ready, labels},
     service::{Ingress, Port, PortStatus, ServiceView, capability::Capability},
 };
 
@@ -57,11 +57,14 @@ pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {
         let mut prefixes = session.node_annotation_prefixes.iter();
         prefixes.any(|prefix| **prefix == *ALL || key.starts_with(&**prefix))
     };
+    let declared = session.load_balancers.as_ref();
+    let declared = declared.map_or(&[][..], |served| &served.capability.targets.label_keys);
+    let sent_labels = labels::sent(&view.labels, declared);
     v1::Node {
         name: owned(&view.name),
         uid: owned(&view.uid),
         provider_id: owned(&view.provider_id),
-        labels: view.labels.iter().map(entry).collect(),
+        labels: sent_labels.into_iter().map(entry).collect(),
         annotations: view
             .annotations
             .iter()

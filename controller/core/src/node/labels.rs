@@ -28,6 +28,31 @@ const GENERATIONS: [(&str, &str); 3] = [
     (INSTANCE_TYPE_BETA, INSTANCE_TYPE),
 ];
 
+/// Bytes of keys and values of one Node's labels that a provider is sent. A kubelet may give its Node a megabyte of them, and
+/// the Nodes of one call share a message.
+const MOST_SENT: usize = 16 << 10;
+
+/// The labels of a Node that a provider is sent: all, or as many as fit: keys that it `declared` first, then those of
+/// kubernetes.io, then by key.
+pub fn sent<'a>(labels: &'a StringMap, declared: &[Box<str>]) -> Vec<(&'a str, &'a str)> {
+    let mut sent: Vec<_> = labels.iter().collect();
+    if labels.bytes() <= MOST_SENT {
+        return sent;
+    }
+    sent.sort_by_key(|(key, _)| {
+        let is_declared = declared.iter().any(|declared| **declared == **key);
+        (!is_declared, !is_reserved(key))
+    });
+    let mut room = MOST_SENT;
+    sent.retain(|(key, value)| {
+        let bytes = key.len() + value.len();
+        let fits = bytes <= room;
+        room -= if fits { bytes } else { 0 };
+        fits
+    });
+    sent
+}
+
 /// The labels to write on a node with the labels `current` that is being initialised, and those of
 /// the provider that are left out (N-18), as texts for people. `managed` are the keys that the provider keeps in sync.
 pub fn from_instance(

@@ -200,12 +200,17 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
 #[tokio::test(start_paused = true)]
 async fn batches_are_cut_to_what_the_provider_takes() {
     let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| answer.max_receive_message_bytes = 64 << 10);
+        fake.introduce(|answer| {
+            answer.max_receive_message_bytes = 64 << 10;
+            answer.node_annotation_prefixes = vec!["weight".into()];
+        });
     });
     rig.wait_until_serving().await;
     let heavy = |name: &str, bytes: usize| {
         let mut view = (*node(name)).clone();
-        view.labels = view.labels.with([("weight", "x".repeat(bytes).as_str())]);
+        view.annotations = view
+            .annotations
+            .with([("weight", "x".repeat(bytes).as_str())]);
         std::sync::Arc::new(view)
     };
     let ask = async |name: String, bytes| {
@@ -255,7 +260,12 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
         },
     }))
     .unwrap();
-    let node = Arc::new(node);
+    let fat = "x".repeat(1 << 20);
+    let fat_labels = node.labels.with([("fat", &*fat)]);
+    let node = Arc::new(NodeView {
+        labels: fat_labels,
+        ..node
+    });
     for (prefix, annotations) in [
         ("read.example/", &["read.example/a"][..]),
         ("*", &["other.example/b", "read.example/a"]),
@@ -279,6 +289,7 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
         assert_eq!(keys, annotations);
         assert_eq!((&*sent.uid, &*sent.provider_id), ("uid-a", ""));
         assert_eq!((&*sent.system_uuid, &*sent.labels["a"]), ("smbios", "b"));
+        assert!(!sent.labels.contains_key("fat"), "it does not fit");
         assert_eq!(sent.creation_time.as_ref().unwrap().seconds, 1_767_225_600);
         assert_eq!(sent.addresses[0].address, "10.0.0.7");
         let taint = &sent.taints[0];

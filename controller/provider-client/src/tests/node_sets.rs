@@ -296,13 +296,14 @@ async fn a_caller_who_goes_away_leaves_the_sync_to_the_next_one() {
 async fn messages_are_as_large_as_is_fit_and_no_larger() {
     let heavy = |n: usize, bytes: usize| {
         let mut node = (*node(&format!("node-{n:04}"))).clone();
-        node.labels = node.labels.with([("weight", &*"x".repeat(bytes))]);
+        node.annotations = node.annotations.with([("weight", &*"x".repeat(bytes))]);
         Arc::new(node)
     };
     let check = async |limit: u64, bytes: usize, expected: &[usize]| {
         let rig = Rig::with(|_, fake| {
             fake.introduce(move |answer| {
                 answer.max_receive_message_bytes = limit;
+                answer.node_annotation_prefixes = vec!["weight".into()];
                 let offered = answer.capabilities.get_or_insert_default();
                 offered.load_balancers = Some(v1::LoadBalancersCapability::default());
                 offered.node_sets = Some(v1::NodeSetsCapability {});

@@ -1,4 +1,7 @@
-use super::{INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync, reconcile};
+use super::{
+    INSTANCE_TYPE, MOST_SENT, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync, reconcile,
+    sent,
+};
 use crate::{
     fixture::map,
     node::{LABEL_CONFIRM_DELETION, LABEL_PAUSED, change::LabelWrite, instance::Instance},
@@ -243,4 +246,24 @@ fn n35_both_generations_follow_a_managed_one() {
             "{current:?} {managed:?}"
         );
     }
+}
+
+#[test]
+fn a_node_with_too_many_labels_is_sent_those_that_count() {
+    let value = "v".repeat(MOST_SENT / 4);
+    let key = |key: &str| (key.to_owned(), value.clone());
+    let many = ["a", "b", "topology.kubernetes.io/zone", "rack", "z"].map(key);
+    let labels: StringMap = many.into_iter().collect();
+    let keys = |declared: &[&str]| {
+        let declared: Vec<_> = declared.iter().map(|key| Box::from(*key)).collect();
+        let sent = sent(&labels, &declared).into_iter();
+        sent.map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&[]), ["topology.kubernetes.io/zone", "a", "b"]);
+    assert_eq!(
+        keys(&["rack", "z"]),
+        ["rack", "z", "topology.kubernetes.io/zone"]
+    );
+    let few = map(&[("b", "2"), ("a", "1")]);
+    assert_eq!(sent(&few, &[]), [("a", "1"), ("b", "2")]);
 }
