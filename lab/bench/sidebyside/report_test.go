@@ -28,11 +28,11 @@ func rowOf(t *testing.T, table [][]string, title string) []string {
 
 func TestTableHasMedianAndSpread(t *testing.T) {
 	result := measured(
-		map[string]float64{"cold.seconds": 12.34, "restart.writes": 0},
-		map[string]float64{"cold.seconds": 3.456, "restart.writes": 0},
-		map[string]float64{"cold.seconds": 250.4, "restart.writes": 0},
+		map[string]float64{"cold.seconds": 12.34, "restart.changes": 0},
+		map[string]float64{"cold.seconds": 3.456, "restart.changes": 0},
+		map[string]float64{"cold.seconds": 250.4, "restart.changes": 0},
 	)
-	seconds, writes := "10 nodes from a cold start, s", "restart over all of it: API writes"
+	seconds, writes := "10 nodes from a cold start, s", "restart: calls that change the cloud"
 	for _, expected := range []struct {
 		shown detail
 		row   []string
