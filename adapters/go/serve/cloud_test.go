@@ -196,6 +196,37 @@ func TestTheVersionIsThatOfTheCloudsModule(t *testing.T) {
 	}
 }
 
+// Upstream's controller ensures every load balancer at its start; Outrigger's does where the configuration is another one.
+func TestAnotherConfigurationIsAnotherRevision(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloud.conf")
+	revision := func(version, content string) string {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return configurationRevision(version, path)
+	}
+	first := revision("1", "a")
+	t.Setenv("POD_IP", "10.0.0.1")
+	t.Setenv("OTHER_SERVICE_PORT_HTTPS", "443")
+	t.Setenv("OTHER_PORT_443_TCP_ADDR", "10.0.0.2")
+	if revision("1", "a") != first {
+		t.Error("the same configuration has two revisions")
+	}
+	if revision("2", "a") == first || revision("1", "b") == first {
+		t.Error("another version or cloud config has the same revision")
+	}
+	t.Setenv("CLOUD_HEALTH_CHECK_INTERVAL", "33s")
+	if of := revision("1", "a"); of == first {
+		t.Error("another environment has the same revision")
+	}
+	defer func(args []string) { os.Args = args }(os.Args)
+	os.Args = append(os.Args, "--example-region=elsewhere")
+	if lines := logged(t); revision(unknownVersion, "a") == first || !strings.Contains(lines(), "Options.Version") {
+		t.Error(lines())
+	}
+}
+
 func TestAFactoryThatFailsSaysWhy(t *testing.T) {
 	for why, factory := range map[string]Factory{
 		"no region":                             func() (cloudprovider.Interface, error) { return nil, errors.New("no region") },
@@ -232,11 +263,12 @@ func TestTheRightsOfAProviderAreNamedOnce(t *testing.T) {
 	}
 }
 
-func TestTargetsAreDeclared(t *testing.T) {
-	options := Options{TargetLabelKeys: []string{"rack"}}
+func TestOptionsMayFollowFromFlags(t *testing.T) {
+	keys := []string{"rack"}
+	options := Options{AfterFlags: func(options *Options) { options.TargetLabelKeys = keys }}
 	_, got := serving(t, options, &cloud{balancers: &balancers{}})
 	declared := got.Capabilities.LoadBalancers
-	if !slices.Equal(declared.TargetLabelKeys, options.TargetLabelKeys) {
+	if !slices.Equal(declared.TargetLabelKeys, keys) {
 		t.Error(declared)
 	}
 }

@@ -303,30 +303,30 @@ func (i *instancesV1) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 		return nil, err
 	}
 	metadata := &cloudprovider.InstanceMetadata{ProviderID: id}
-	metadata.NodeAddresses, err = eitherWay(
+	metadata.NodeAddresses, err = eitherWay(node,
 		func() ([]corev1.NodeAddress, error) { return i.NodeAddressesByProviderID(ctx, id) },
 		func() ([]corev1.NodeAddress, error) { return i.NodeAddresses(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
-	metadata.InstanceType, err = eitherWay(
+	metadata.InstanceType, err = eitherWay(node,
 		func() (string, error) { return i.InstanceTypeByProviderID(ctx, id) },
 		func() (string, error) { return i.Instances.InstanceType(ctx, name) })
 	if err != nil || i.zones == nil {
 		return metadata, err
 	}
-	zone, err := eitherWay(
+	zone, err := eitherWay(node,
 		func() (cloudprovider.Zone, error) { return i.zones.GetZoneByProviderID(ctx, id) },
 		func() (cloudprovider.Zone, error) { return i.zones.GetZoneByNodeName(ctx, name) })
 	metadata.Zone, metadata.Region = zone.FailureDomain, zone.Region
 	return metadata, err
 }
 
-// eitherWay asks by provider ID and, where that fails, by name.
-func eitherWay[T any](byID, byName func() (T, error)) (T, error) {
+// eitherWay asks by provider ID and, where that fails, by name. The machine of an ID that is gone is not another one with its name.
+func eitherWay[T any](node *corev1.Node, byID, byName func() (T, error)) (T, error) {
 	value, idErr := byID()
-	if idErr == nil {
-		return value, nil
+	if idErr == nil || node.Spec.ProviderID != "" && errors.Is(idErr, cloudprovider.InstanceNotFound) {
+		return value, idErr
 	}
 	value, nameErr := byName()
 	if nameErr == nil {

@@ -191,6 +191,9 @@ func TestALookupThatHangsTakesNoRoomFromOthers(t *testing.T) {
 	}
 }
 
+// gone is the ID of a machine in whose place another one has its name.
+const gone = "test://gone"
+
 // oldCloud has Instances and Zones v1: it knows one machine by name, and by ID only its type.
 type oldCloud struct{ cloudprovider.Zones }
 
@@ -198,7 +201,10 @@ func (oldCloud) NodeAddresses(context.Context, types.NodeName) ([]corev1.NodeAdd
 	return []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}, nil
 }
 
-func (oldCloud) NodeAddressesByProviderID(context.Context, string) ([]corev1.NodeAddress, error) {
+func (oldCloud) NodeAddressesByProviderID(_ context.Context, id string) ([]corev1.NodeAddress, error) {
+	if id == gone {
+		return nil, cloudprovider.InstanceNotFound
+	}
 	return nil, cloudprovider.NotImplemented
 }
 
@@ -221,7 +227,9 @@ func (oldCloud) AddSSHKeyToAllInstances(context.Context, string, []byte) error {
 
 func (oldCloud) CurrentNodeName(context.Context, string) (types.NodeName, error) { return "", nil }
 
-func (oldCloud) InstanceExistsByProviderID(context.Context, string) (bool, error) { return true, nil }
+func (oldCloud) InstanceExistsByProviderID(_ context.Context, id string) (bool, error) {
+	return id != gone, nil
+}
 
 func (oldCloud) InstanceShutdownByProviderID(context.Context, string) (bool, error) {
 	return false, nil
@@ -250,11 +258,15 @@ func TestInstancesAndZonesAreFoldedIn(t *testing.T) {
 		}
 		return results
 	}
-	foreign, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
-		Context: attempt(), Items: []*v1.Node{{Name: "known", ProviderId: "other://1"}},
+	instances := v1.NewInstancesServiceClient(client)
+	if foreign := lookUp(t, instances, &v1.Node{Name: "known", ProviderId: "other://1"}); foreign.Results[0].GetNotManaged() == nil {
+		t.Error(foreign)
+	}
+	replaced, err := instances.BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
+		Context: attempt(), View: v1.InstanceView_INSTANCE_VIEW_METADATA, Items: []*v1.Node{{Name: "known", ProviderId: gone}},
 	})
-	if err != nil || foreign.Results[0].GetNotManaged() == nil {
-		t.Error(foreign, err)
+	if err != nil || replaced.Results[0].GetAbsent() == nil {
+		t.Error(replaced, err)
 	}
 	results := ask(v1.InstanceView_INSTANCE_VIEW_METADATA)
 	got := results["known"].GetFound()

@@ -97,6 +97,7 @@ func withRights(config func(name string) (*rest.Config, error), m *memory, effec
 // them. An update of the Service or Node that the cloud was handed, which is a part of the real object,
 // becomes a patch of what the cloud has changed, which takes the right to patch. All other requests are as they were.
 func (o *Options) ClientBuilder(builder cloudprovider.ControllerClientBuilder) cloudprovider.ControllerClientBuilder {
+	o.afterFlags()
 	o.memory = newMemory()
 	return withRights(builder.Config, o.memory, o.Effects)
 }

@@ -116,7 +116,10 @@ func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Se
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (bool, error) {
 			failed := cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
 			var retry *api.RetryError
-			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || errors.As(failed, &retry) {
+			switch {
+			case failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere):
+				return true, nil // upstream takes both as success: another controller brings the targets
+			case errors.As(failed, &retry):
 				return true, failed
 			}
 			// Clouds differ in the error of one that is not there; all can be asked whether it is.
@@ -127,8 +130,6 @@ func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Se
 			return false, nil
 		})
 	switch {
-	case errors.Is(err, cloudprovider.ImplementedElsewhere):
-		return provider.LoadBalancerNotManaged(), nil
 	case err != nil:
 		return l.unfinished(err)
 	case !exists:

@@ -59,7 +59,7 @@ func inline(nodes ...*v1.Node) *v1.NodeTargets {
 }
 
 func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
-	ready := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}
+	ready := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: "ELB-Web.Example.com."}}}
 	for name, test := range map[string]struct {
 		status *corev1.LoadBalancerStatus
 		err    error
@@ -102,6 +102,9 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 		if name == "retry" && (response.Answer.RetryAfter.AsDuration() != 7*time.Second || response.Answer.Message != "a: soon") {
 			t.Error(response)
 		}
+		if name == "ready" && response.Answer.Status.Ingress[0].Hostname != "elb-web.example.com" {
+			t.Error(response)
+		}
 		if elsewhere := response.GetAnswer().GetAddressElsewhere(); elsewhere != (name == "an empty status") {
 			t.Errorf("%s: %v", name, response)
 		}
@@ -138,18 +141,22 @@ func TestALoadBalancerThatExistsWithoutAStatusIsAsItWas(t *testing.T) {
 	}
 }
 
+// Upstream takes ImplementedElsewhere as success.
 func TestAFailedUpdateAsksWhetherThereIsAnything(t *testing.T) {
+	failed := errors.New("not updated")
 	for name, test := range map[string]struct {
+		err    error
 		exists bool
 		getErr error
 		is     v1.LoadBalancerDisposition
 	}{
-		"gone":    {is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT},
-		"there":   {exists: true},
-		"unknown": {getErr: errors.New("no")},
+		"gone":      {err: failed, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT},
+		"there":     {err: failed, exists: true},
+		"unknown":   {err: failed, getErr: errors.New("no")},
+		"elsewhere": {err: cloudprovider.ImplementedElsewhere, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY},
 	} {
 		client, _ := serving(t, Options{}, &cloud{balancers: &balancers{
-			update: func() error { return errors.New("not updated") },
+			update: func() error { return test.err },
 			get:    func() (*corev1.LoadBalancerStatus, bool, error) { return nil, test.exists, test.getErr },
 		}})
 		response, err := v1.NewLoadBalancersServiceClient(client).UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{

@@ -93,7 +93,7 @@ func TestATargetIsKnownAsLongAsACallMayNameIt(t *testing.T) {
 		return &corev1.LoadBalancerStatus{}, nil
 	}
 	connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
-		return wrapped(ctx, Options{}, &made.cloud, memory, nil), nil
+		return wrapped(ctx, Options{}, &made.cloud, memory, ""), nil
 	})
 	use := func(revision, target string) {
 		t.Helper()

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,7 +136,9 @@ func statusOf(sent *v1.LoadBalancerStatus) *corev1.LoadBalancerStatus {
 func ingressSent(status *corev1.LoadBalancerStatus) []*v1.LoadBalancerIngress {
 	var sent []*v1.LoadBalancerIngress
 	for _, ingress := range status.Ingress {
-		entry := &v1.LoadBalancerIngress{Ip: ingress.IP, Hostname: ingress.Hostname}
+		// Clouds name it in capitals, or with the dot of the root, which Kubernetes refuses.
+		hostname := strings.ToLower(strings.TrimSuffix(ingress.Hostname, "."))
+		entry := &v1.LoadBalancerIngress{Ip: ingress.IP, Hostname: hostname}
 		if ingress.IPMode != nil && ingress.IP != "" {
 			mode := string(*ingress.IPMode)
 			entry.IpMode = &mode

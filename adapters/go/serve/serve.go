@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -74,8 +75,9 @@ type Options struct {
 	// them changes. At most 64.
 	TargetLabelKeys []string
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
-	// load balancer is ensured again. Empty: made from Version and the cloud config file. For load balancers that are lost
-	// with this process it names the process, by a UUID that is made at its start.
+	// load balancer is ensured again. Empty: made from Version, the cloud config file, the arguments, and the environment but
+	// for what differs from Pod to Pod. For load balancers that are lost with this process it names the process, by a UUID
+	// that is made at its start.
 	ConfigurationRevision string
 
 	// RouteConcurrency is the number of routes that are changed at one time, at most 256; 0: 200, as upstream.
@@ -104,6 +106,8 @@ type Options struct {
 	// Flags adds the vendor's own flags to those of Run. Flags of pflag are added one by one:
 	// flags.Var(flag.Value, flag.Name, flag.Usage).
 	Flags func(flags *flag.FlagSet)
+	// AfterFlags changes the options that follow from flags, once these have been read.
+	AfterFlags func(options *Options)
 
 	// WithoutClient: Initialize gets no client builder, and SetInformers is not called.
 	WithoutClient bool
@@ -207,6 +211,7 @@ func newProvider(ctx context.Context, options Options, construct func(*Clients) 
 	if err != nil {
 		return nil, err
 	}
+	options.afterFlags()
 	memory := newMemory()
 	if options.Effects == nil && rights == nil {
 		options.Effects = &v1.EffectsCapability{}
@@ -232,21 +237,23 @@ func newProvider(ctx context.Context, options Options, construct func(*Clients) 
 	if err := initialize(ctx, options, cloud, clients, rights != nil); err != nil {
 		return nil, err
 	}
-	configuration, err := os.ReadFile(set.cloudConfig)
-	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
-		configuration = nil
-	}
 	return provider.Recovered(ctx, func() (*provider.Provider, error) {
-		return wrapped(ctx, options, cloud, memory, configuration), nil
+		return wrapped(ctx, options, cloud, memory, set.cloudConfig), nil
 	})
 }
 
-// Wrap makes a provider from a cloud that the caller has initialized, as upstream's app does. configuration is all that
-// the cloud was configured with: it makes the ConfigurationRevision. ctx is the parent of the cloud's calls. A cloud that
-// uses Kubernetes is initialized with the clients of Options.ClientBuilder.
-func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, configuration []byte) (*provider.Provider, error) {
+func (o *Options) afterFlags() {
+	if o.AfterFlags != nil {
+		o.AfterFlags(o)
+	}
+}
+
+// Wrap makes a provider from a cloud that the caller has initialized, as upstream's app does. cloudConfig is the path of
+// the cloud's configuration; empty: none. ctx is the parent of the cloud's calls. A cloud that uses Kubernetes is
+// initialized with the clients of Options.ClientBuilder.
+func Wrap(ctx context.Context, options Options, cloud cloudprovider.Interface, cloudConfig string) (*provider.Provider, error) {
 	return provider.Recovered(ctx, func() (*provider.Provider, error) {
-		return wrapped(ctx, options, cloud, cmp.Or(options.memory, newMemory()), configuration), nil
+		return wrapped(ctx, options, cloud, cmp.Or(options.memory, newMemory()), cloudConfig), nil
 	})
 }
 
@@ -280,8 +287,8 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 }
 
 // wrapped is the cloud as a provider.
-func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, configuration []byte) *provider.Provider {
-	options = withDefaults(options, cloud, configuration)
+func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory, cloudConfig string) *provider.Provider {
+	options = withDefaults(options, cloud, cloudConfig)
 	outcomes := newOutcomes(options.Classify)
 	p := &provider.Provider{
 		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
@@ -303,7 +310,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	return p
 }
 
-func withDefaults(options Options, cloud cloudprovider.Interface, configuration []byte) Options {
+func withDefaults(options Options, cloud cloudprovider.Interface, cloudConfig string) Options {
 	options.Name = cmp.Or(options.Name, cloud.ProviderName())
 	options.Version = cmp.Or(options.Version, buildVersion(cloud))
 	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
@@ -311,7 +318,9 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
 	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
 	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)
-	options.ConfigurationRevision = cmp.Or(options.ConfigurationRevision, configurationRevision(options.Version, configuration))
+	if options.ConfigurationRevision == "" {
+		options.ConfigurationRevision = configurationRevision(options.Version, cloudConfig)
+	}
 	if len(options.ProviderIDPrefixes) == 0 {
 		options.ProviderIDPrefixes = []string{options.Name + "://"}
 	}
@@ -327,10 +336,13 @@ func withDefaults(options Options, cloud cloudprovider.Interface, configuration 
 	return options
 }
 
+// unknownVersion is that of a program that was built without one, as in a container without .git.
+const unknownVersion = "unknown"
+
 func buildVersion(cloud cloudprovider.Interface) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return unknownVersion
 	}
 	return versionOf(packageOf(reflect.TypeOf(cloud)), info)
 }
@@ -363,10 +375,24 @@ func versionOf(path string, info *debug.BuildInfo) string {
 			return setting.Value
 		}
 	}
-	return "unknown"
+	return unknownVersion
 }
 
-// configurationRevision is equal over restarts of one binary with one configuration.
-func configurationRevision(version string, configuration []byte) string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(configuration, "\n%s", version)))[:32]
+// ofThisPod are variables whose values differ from Pod to Pod, and those that Kubernetes makes of other Services.
+var ofThisPod = regexp.MustCompile(`^((HOST|NODE|POD)_\w+|HOSTNAME|\w+_SERVICE_(HOST|PORT\w*)|\w+_PORT(_\d+_\w+)?)=`)
+
+// configurationRevision is equal over restarts of one binary with one configuration: all that the cloud can have read.
+func configurationRevision(version, cloudConfig string) string {
+	if version == unknownVersion {
+		slog.Warn("the version of the cloud's module is unknown, so that an upgrade ensures no load balancer again: build from a " +
+			"repository or a released module, or name it in Options.Version")
+	}
+	content, err := os.ReadFile(cloudConfig)
+	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
+		content = nil
+	}
+	environment := slices.DeleteFunc(os.Environ(), ofThisPod.MatchString)
+	slices.Sort(environment)
+	parts := [][]string{{string(content), version}, os.Args[1:], environment}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))[:32]
 }

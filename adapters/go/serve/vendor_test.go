@@ -426,7 +426,7 @@ func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
 		options := Options{Effects: idEffects}
 		builder := &clientBuilder{func(string) (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }}
 		made.Initialize(options.ClientBuilder(upstreamBuilder{builder}), ctx.Done())
-		return Wrap(ctx, options, &made.cloud, nil)
+		return Wrap(ctx, options, &made.cloud, "")
 	})
 	answer, err := ensureOf(connection)
 	if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,7 +62,7 @@ func (s *sidecar) serve(ctx context.Context) error {
 	if err := serve.AwaitInformers(ctx, s.settings.SharedInformers); err != nil {
 		return err
 	}
-	served, err := serve.Wrap(ctx, s.options, s.cloud, s.configuration())
+	served, err := serve.Wrap(ctx, s.options, s.cloud, s.settings.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile)
 	if err != nil {
 		return err
 	}
@@ -79,15 +78,4 @@ func (s *sidecar) serve(ctx context.Context) error {
 func whileAsked(silence time.Duration, giveUp func()) (controllerAsks func()) {
 	timer := time.AfterFunc(silence, giveUp)
 	return func() { timer.Reset(silence) }
-}
-
-// configuration is all that the cloud was configured with, as far as this process can know: upstream's controller
-// ensures every load balancer at each start, Outrigger's when this is another one.
-func (s *sidecar) configuration() []byte {
-	path := s.settings.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile
-	content, err := os.ReadFile(path)
-	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
-		content = nil
-	}
-	return append(content, strings.Join(os.Args[1:], "\n")...)
 }

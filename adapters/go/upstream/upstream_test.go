@@ -169,33 +169,3 @@ func TestEndpointThatIsNoSocketIsRefused(t *testing.T) {
 		t.Error("taken")
 	}
 }
-
-func TestAnotherConfigurationIsAnotherRevision(t *testing.T) {
-	settings, _ := cluster(t)
-	path := t.TempDir() + "/cloud.conf"
-	settings.ComponentConfig.KubeCloudShared.CloudProvider.CloudConfigFile = path
-	revision := func(content string) string {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := sidecar{settings: settings}
-		p, err := serve.Wrap(t.Context(), serve.Options{}, &cloudfake.Cloud{Provider: "fake"}, s.configuration())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.LoadBalancersCapability.ConfigurationRevision
-	}
-	first := revision("a")
-	if revision("a") != first {
-		t.Error("the same configuration has two revisions")
-	}
-	if revision("b") == first {
-		t.Error("another cloud config has the same revision")
-	}
-	defer func(args []string) { os.Args = args }(os.Args)
-	os.Args = append(os.Args, "--example-region=elsewhere")
-	if revision("a") == first {
-		t.Error("another flag has the same revision")
-	}
-}
