@@ -88,32 +88,6 @@ async fn load_balancers_are_listed_shown_edited_made_and_deleted() {
     mock.terminate().await;
 }
 
-/// With --state-sync whatever was answered survives a kill.
-#[tokio::test]
-async fn a_kill_loses_no_load_balancer_that_was_answered() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let flags = [
-        "--state",
-        state.to_str().unwrap(),
-        "--state-sync",
-        "--state-interval",
-        "1ms",
-    ];
-    for round in 1..=3 {
-        let mock = Served::start(directory.path(), &flags).await;
-        assert_eq!(ensure(&mock, &format!("web-{round}")).await, Wire::Ready);
-        mock.kill().await;
-    }
-    let mock = Served::start(directory.path(), &flags).await;
-    let before = mock.ctl("load-balancers").await;
-    assert_eq!(before.matches("\"n-1\"").count(), 3);
-    // Found again by its tags, not made again.
-    assert_eq!(ensure(&mock, "web-1").await, Wire::Ready);
-    assert_eq!(mock.ctl("load-balancers").await, before);
-    mock.terminate().await;
-}
-
 /// 1,000 load balancers with 2,000 targets each fit well into 40 MiB: equal targets are kept once.
 #[cfg(target_os = "linux")]
 #[tokio::test]

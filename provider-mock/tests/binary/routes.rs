@@ -85,31 +85,3 @@ async fn routes_are_listed_added_changed_and_removed() {
     assert_eq!(mock.count("remove-routes --all", "routes").await, 2);
     mock.terminate().await;
 }
-
-/// With --state-sync whatever was answered survives a kill.
-#[tokio::test]
-async fn a_kill_loses_no_route_that_was_answered() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let flags = [
-        "--routes",
-        "--state",
-        state.to_str().unwrap(),
-        "--state-sync",
-        "--state-interval",
-        "1ms",
-    ];
-    for round in 1..=3 {
-        let mock = Served::start(directory.path(), &flags).await;
-        let destination = format!("10.1.{round}.0/24");
-        assert_eq!(create(&mock, &destination, "n-1").await, Code::Ok);
-        mock.kill().await;
-    }
-    let mock = Served::start(directory.path(), &flags).await;
-    let before = mock.ctl("routes").await;
-    assert_eq!(before.matches("\"n-1\"").count(), 3);
-    // Found again by its tag, not made again.
-    assert_eq!(create(&mock, "10.1.1.0/24", "n-1").await, Code::Ok);
-    assert_eq!(mock.ctl("routes").await, before);
-    mock.terminate().await;
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outrigger_api::v1::instance_result::Outcome;
 
-use crate::harness::{Served, binary, within};
+use crate::harness::{Served, within};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("n-{index}")).collect()
@@ -18,39 +18,6 @@ async fn saved(path: &Path, until: impl Fn(&str) -> bool) {
         }
     };
     within("saving", reached).await;
-}
-
-#[tokio::test]
-async fn a_kill_loses_nothing_that_was_saved() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let path = state.to_str().unwrap();
-    let flags = [
-        "--synthesize-instances",
-        "--state",
-        path,
-        "--state-interval",
-        "10ms",
-    ];
-    let mock = Served::start(directory.path(), &flags).await;
-    mock.ask(&names(3)).await.unwrap();
-    mock.ctl("stop n-1").await;
-    mock.ctl("delete n-2").await;
-    saved(&state, |text| {
-        text.contains("shutdown") && text.contains("\"n-2\": 1")
-    })
-    .await;
-    let before = mock.ctl("list").await;
-    mock.kill().await;
-
-    let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.ctl("list").await, before);
-    let results = mock.ask(&names(3)).await.unwrap();
-    for result in results {
-        let absent = matches!(result.outcome, Some(Outcome::Absent(_)));
-        assert_eq!(absent, result.key == "n-2", "{result:?}");
-    }
-    mock.terminate().await;
 }
 
 /// Kills while thousands of instances are made: whatever is in the file then is a whole state.
@@ -131,16 +98,6 @@ async fn pod_cidrs_outlive_a_restart() {
         );
     }
     mock.terminate().await;
-
-    let endpoint = format!("unix://{}/p.sock", directory.path().display());
-    let refused = binary()
-        .args(["serve", "--endpoint", &endpoint])
-        .args(["--pod-cidrs", "10.244.0.0/25"])
-        .output();
-    let refused = within("refusing", refused).await.unwrap();
-    let error = String::from_utf8(refused.stderr).unwrap();
-    let says = "has no blocks with a mask size of 24";
-    assert!(!refused.status.success() && error.contains(says), "{error}");
 }
 
 #[tokio::test]
@@ -161,51 +118,5 @@ async fn an_orderly_end_saves_everything() {
     mock.terminate().await;
     let mock = Served::start(directory.path(), &flags).await;
     assert_eq!(mock.count("list", "instances").await, 500);
-    mock.terminate().await;
-}
-
-#[tokio::test]
-async fn a_damaged_file_is_refused_and_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    std::fs::write(&state, "{\"format\": \"outrigger-mock-state/1\", \"insta").unwrap();
-    let endpoint = format!("unix://{}/p.sock", directory.path().display());
-    let refused = binary()
-        .args([
-            "serve",
-            "--endpoint",
-            &endpoint,
-            "--state",
-            state.to_str().unwrap(),
-        ])
-        .output();
-    let refused = within("refusing", refused).await.unwrap();
-    assert!(!refused.status.success());
-    let error = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        error.contains("state.json is damaged") && error.contains("left as it is"),
-        "{error}"
-    );
-    let left = std::fs::read_to_string(&state).unwrap();
-    assert!(left.ends_with("insta"), "{left}");
-}
-
-/// 5,000 instances fit well into 20 MiB.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn thousands_of_instances_are_small() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let flags = ["--synthesize-instances", "--state", state.to_str().unwrap()];
-    let mock = Served::start(directory.path(), &flags).await;
-    let empty = mock.peak_kib();
-    for batch in names(5_000).chunks(500) {
-        assert_eq!(mock.ask(batch).await.unwrap().len(), 500);
-    }
-    let grown = mock.peak_kib() - empty;
-    assert!(
-        grown < 20 << 10,
-        "5,000 instances and their lookups cost {grown} kB"
-    );
     mock.terminate().await;
 }

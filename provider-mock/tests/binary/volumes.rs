@@ -99,23 +99,3 @@ async fn volumes_are_made_moved_broken_and_deleted() {
     assert_eq!(mock.count("delete-volumes --all", "volumes").await, 1);
     mock.terminate().await;
 }
-
-#[tokio::test]
-async fn volumes_outlive_a_restart() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let flags = [&FLAGS[..], &["--state", state.to_str().unwrap()]].concat();
-    let mock = Served::start(directory.path(), &flags).await;
-    mock.ctl("set-volume vol-1 --region r --zone a").await;
-    mock.ctl("set-volume vol-2 --state foreign").await;
-    let before = mock.ctl("volumes").await;
-    mock.terminate().await;
-    let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.ctl("volumes").await, before);
-    assert_eq!(zones(&mock, "vol-1").await.unwrap(), "a");
-    mock.ctl("delete-volumes --all").await;
-    mock.terminate().await;
-    let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.count("volumes", "volumes").await, 0);
-    mock.terminate().await;
-}

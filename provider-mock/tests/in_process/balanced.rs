@@ -1,12 +1,10 @@
 //! A controller's calls to a mock about load balancers.
 
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
     ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerStatus, NodeTargets,
-    OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
-    UpdateLoadBalancerNodesRequest, node_targets,
+    OwnedLoadBalancer, Service, ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
@@ -20,7 +18,6 @@ use crate::harness::{Mock, context, node};
 pub(crate) struct Balanced {
     pub(crate) mock: Mock,
     client: LoadBalancersServiceClient<Channel>,
-    pub(crate) node_sets: NodeSetsServiceClient<Channel>,
 }
 
 pub(crate) fn service(name: &str) -> Service {
@@ -80,7 +77,6 @@ impl Balanced {
         let mock = Mock::over(cloud, options).await;
         Self {
             client: LoadBalancersServiceClient::new(mock.channel.clone()),
-            node_sets: NodeSetsServiceClient::new(mock.channel.clone()),
             mock,
         }
     }
@@ -165,29 +161,9 @@ impl Balanced {
         Ok((listed, complete))
     }
 
-    pub(crate) async fn plan(&self, service: Service, nodes: &[&str]) -> Vec<PlannedChange> {
-        let request = PlanLoadBalancerRequest {
-            context: Some(context()),
-            operation: PlanOperation::Ensure.into(),
-            service: Some(service),
-            targets: Some(inline(nodes)),
-            identity: None,
-        };
-        let answer = self.client.clone().plan_load_balancer(request).await;
-        answer.unwrap().into_inner().changes
-    }
-
     pub(crate) fn held(&self, name: &str) -> LoadBalancer {
         let held = self.mock.cloud.load_balancer(&format!("uid-{name}"));
         LoadBalancer::clone(&held.expect("it is not there"))
-    }
-
-    pub(crate) fn targets(&self, name: &str) -> Vec<String> {
-        let held = self.held(name);
-        held.targets
-            .iter()
-            .map(|one| one.node.to_string())
-            .collect()
     }
 }
 

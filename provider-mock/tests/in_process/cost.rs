@@ -1,11 +1,11 @@
-//! Costs of lookups in the cloud.
+//! Costs of lookups in the cloud, and its delays.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use outrigger_api::v1::GetStatusRequest;
+use outrigger_api::v1::{AbsenceCertainty, instance_result::Outcome};
 use outrigger_provider_mock::CloudConfig;
-use outrigger_provider_mock::cloud::{Preference, Quota};
+use outrigger_provider_mock::cloud::{Clock, Preference, Quota};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -114,12 +114,7 @@ async fn nodes_beyond_the_rate_limit_fail_singly_where_each_is_a_call() {
     let names = names(10);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let answer = mock.ask_names(&names).await.unwrap();
-    let limited = |name: &&str| {
-        matches!(
-            answer.outcome(name),
-            outrigger_api::v1::instance_result::Outcome::Error(_)
-        )
-    };
+    let limited = |name: &&str| matches!(answer.outcome(name), Outcome::Error(_));
     let refused: Vec<_> = names.iter().filter(|name| limited(name)).collect();
     assert_eq!(refused.len(), 6);
     for name in refused {
@@ -130,30 +125,30 @@ async fn nodes_beyond_the_rate_limit_fail_singly_where_each_is_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_quota_is_shown_in_the_status() {
-    let mut mock = Mock::start(|config| {
-        config.quota = Some(Quota {
-            qps: 5.0,
-            burst: 10,
-        });
+async fn a_young_instance_is_not_visible_yet() {
+    let delay = Duration::from_secs(30);
+    let mock = Mock::start(|config| {
+        config.visibility_delay = Some(delay);
+        config.clock = Clock::tokio();
     })
     .await;
-    mock.ask_names(&["n"]).await.unwrap();
-    let status = mock.provider.get_status(GetStatusRequest {}).await;
-    let quotas = status.unwrap().into_inner().quotas;
-    assert_eq!((quotas[0].limit, quotas[0].remaining), (10, 9));
-}
+    let declared = mock
+        .handshake
+        .capabilities
+        .clone()
+        .unwrap()
+        .instances
+        .unwrap();
+    assert_eq!(declared.visibility_delay.unwrap().seconds, 30);
+    mock.create("n-1");
+    let answer = mock.ask_names(&["n-1"]).await.unwrap();
+    let Outcome::Absent(absent) = answer.outcome("n-1") else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(absent.certainty(), AbsenceCertainty::NotVisibleYet);
+    assert_eq!(mock.list().await.unwrap(), (Vec::new(), true));
 
-#[tokio::test(start_paused = true)]
-async fn the_cost_can_be_changed_while_it_runs() {
-    let mock = Mock::start(|_| {}).await;
-    mock.cloud.set_latency(Duration::from_secs(2), None);
-    let started = Instant::now();
-    mock.ask_names(&["n"]).await.unwrap();
-    assert!(started.elapsed() >= Duration::from_secs(2));
-    mock.cloud.set_quota(Some(Quota { qps: 0.1, burst: 1 }));
-    mock.ask_names(&["n"]).await.unwrap();
-    mock.ask_names(&["n"]).await.unwrap_err();
-    mock.cloud.set_quota(None);
-    mock.ask_names(&["n"]).await.unwrap();
+    tokio::time::advance(delay).await;
+    mock.ask_names(&["n-1"]).await.unwrap().found("n-1");
+    assert_eq!(mock.list().await.unwrap().0.len(), 1);
 }

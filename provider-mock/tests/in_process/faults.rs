@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1::instance_result::Outcome;
-use outrigger_api::v1::{
-    AbsenceCertainty, ErrorReason, GetStatusRequest, InstanceResult, Readiness,
-};
+use outrigger_api::v1::{AbsenceCertainty, ErrorReason, GetStatusRequest, InstanceResult};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tokio::time::Instant;
 use tonic::Code;
@@ -111,21 +109,6 @@ async fn an_error_concerns_its_method_and_without_one_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_credentials_degrade_the_status() {
-    let mut mock = mock().await;
-    let mut readiness = async || {
-        let status = mock.provider.get_status(GetStatusRequest {}).await;
-        status.unwrap().into_inner().readiness()
-    };
-    assert_eq!(readiness().await, Readiness::Ready);
-    let refused = InjectedError::new(Code::Unauthenticated);
-    mock.cloud.inject(fails(refused));
-    assert_eq!(readiness().await, Readiness::Degraded);
-    mock.cloud.clear_faults();
-    assert_eq!(readiness().await, Readiness::Ready);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_rate_is_random_but_its_seed_repeats_it() {
     let mut runs = Vec::new();
     for seed in [3, 3, 4] {
@@ -194,21 +177,6 @@ async fn a_call_about_a_node_hangs_and_one_about_others_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_hangs_until_the_faults_are_cleared() {
-    let mock = mock().await;
-    mock.cloud.inject(hangs(None));
-    let clear = async {
-        tokio::time::sleep(Duration::from_hours(1)).await;
-        mock.cloud.clear_faults();
-    };
-    let started = Instant::now();
-    let lookup = tokio::time::timeout(Duration::from_hours(2), mock.ask_names(&NAMES));
-    let (answer, ()) = tokio::join!(lookup, clear);
-    answer.expect("it still hangs").unwrap().found("n-1");
-    assert!(started.elapsed() >= Duration::from_hours(1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_is_counted_as_cancelled() {
     let mock = mock().await;
     mock.cloud.inject(hangs(None));
@@ -256,24 +224,6 @@ async fn spoilt(fault: Fault) -> Vec<InstanceResult> {
         );
     }
     bad
-}
-
-#[tokio::test(start_paused = true)]
-async fn provider_ids_are_bad_in_three_ways() {
-    for (bad, want) in [
-        (BadAnswer::DuplicateProviderId, "mock://i-the-same-for-all"),
-        (BadAnswer::WrongPrefix, "another-cloud://i-"),
-        (BadAnswer::EmptyProviderId, ""),
-    ] {
-        let answer = Outcomes::of(spoilt(answers(bad)).await);
-        for name in NAMES {
-            let id = &answer.found(name).provider_id;
-            assert!(
-                id.starts_with(want) && id.is_empty() == want.is_empty(),
-                "{bad}: {id}"
-            );
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,21 +306,6 @@ async fn a_reply_is_larger_than_its_caller_takes() {
     let error = mock.ask_names(&NAMES).await.unwrap_err();
     assert_eq!(error.code(), Code::OutOfRange, "{error}");
     mock.ask_names(&NAMES).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bad_answer_waits_for_the_node_that_it_is_about() {
-    let mock = mock().await;
-    mock.cloud.inject(
-        answers(BadAnswer::Empty)
-            .for_node("n-3".parse().unwrap())
-            .times(1),
-    );
-    mock.ask_names(&["n-1", "n-2"]).await.unwrap().found("n-1");
-    let answer = mock.ask_names(&NAMES).await.unwrap();
-    assert!(answer.is_empty_for("n-3"));
-    answer.found("n-1");
-    mock.ask_names(&NAMES).await.unwrap().found("n-3");
 }
 
 #[tokio::test(start_paused = true)]

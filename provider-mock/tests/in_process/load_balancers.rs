@@ -1,108 +1,220 @@
-//! The life of load balancers of a correct mock.
+//! Load balancers of a correct mock: those that it offers and refuses, and their life in a slow or changed cloud.
 
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    LoadBalancerDisposition as Wire, NodeAddress, NodeSetRef, NodeTargets, Service,
-    SyncNodeSetRequest, node_targets,
+    LoadBalancerDisposition as Wire, LoadBalancerIngress, LoadBalancerStatus, Service,
 };
-use outrigger_provider_mock::cloud::Clock;
-use outrigger_provider_mock::load_balancers::LoadBalancer;
-use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
+use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
+use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedLoadBalancers};
+use tonic::Code;
 
-use crate::balanced::{Balanced, inline, ips, port, service};
-use crate::harness::{context, node, reason};
+use crate::balanced::{Balanced, annotated, inline, ips, port, service};
+use crate::harness::reason;
 
-/// LBS-01, LBS-02, LBS-03, LBS-12.
+/// LBS-07.
 #[tokio::test(start_paused = true)]
-async fn a_load_balancer_is_made_once_and_goes_once() {
-    let lb = Balanced::start(|_| {}).await;
-    assert_eq!(
-        lb.get(service("web")).await.unwrap().disposition(),
-        Wire::Absent
-    );
-    let first = lb.make("web").await.unwrap();
-    assert_eq!(first.disposition(), Wire::Ready);
-    let ip = ips(first.status.as_ref())[0].to_owned();
-    assert!(ip.starts_with("198.1"), "{ip}");
-    for _ in 0..2 {
-        assert_eq!(lb.make("web").await.unwrap(), first);
-    }
-    let status = lb.get(service("web")).await.unwrap();
-    assert_eq!(
-        (status.disposition(), status.status),
-        (Wire::Ready, first.status)
-    );
-    assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
-    let counters = lb.mock.cloud.counters();
-    let served = |operation: &str| {
-        counters
-            .cloud
-            .get(operation)
-            .map_or(0, |count| count.served)
+async fn a_wish_that_the_cloud_cannot_serve_is_refused_and_makes_nothing() {
+    let lb = Balanced::start(|rules| {
+        rules.without_mixed_protocols = true;
+        rules.pools.truncate(1);
+    })
+    .await;
+    let with_ports = |ports| Service {
+        ports,
+        ..service("web")
     };
-    assert_eq!(
-        (served("CreateLoadBalancer"), served("ModifyLoadBalancer")),
-        (1, 0)
-    );
-    assert_eq!(
+    for (service, says, why) in [
         (
-            served("SetTargets"),
-            counters.calls("EnsureLoadBalancer", "OK")
+            with_ports(vec![port("SCTP", 1, 1)]),
+            "wants SCTP",
+            "UNSUPPORTED_PROTOCOL",
         ),
-        (0, 3)
+        (
+            with_ports(vec![port("TCP", 1, 1), port("UDP", 1, 2)]),
+            "several protocols",
+            "UNSUPPORTED_PROTOCOL",
+        ),
+        (
+            Service {
+                ip_families: vec!["IPv6".into()],
+                ..service("web")
+            },
+            "no pool",
+            "UNSUPPORTED_PROTOCOL",
+        ),
+        (
+            Service {
+                load_balancer_ip: "192.0.2.1".into(),
+                ..service("web")
+            },
+            "loadBalancerIP \"192.0.2.1\"",
+            "INVALID_ANNOTATION",
+        ),
+        (
+            annotated("web", "address-mode", "pigeon"),
+            "use ip, vip, proxy",
+            "INVALID_ANNOTATION",
+        ),
+        (
+            annotated("web", "provisioning-time", "soon"),
+            "provisioning-time",
+            "INVALID_ANNOTATION",
+        ),
+        (
+            annotated("web", "deletion-protection", "yes"),
+            "neither true",
+            "INVALID_ANNOTATION",
+        ),
+    ] {
+        let refused = lb.ensure(service, inline(&[])).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert_eq!(reason(&refused).as_deref(), Some(why), "{refused}");
+        assert!(refused.message().contains(says), "{says:?}: {refused}");
+    }
+    assert!(lb.mock.cloud.load_balancers().is_empty());
+}
+
+/// LBS-10.
+#[tokio::test(start_paused = true)]
+async fn addresses_come_in_the_wanted_families_and_modes() {
+    let lb = Balanced::start(|_| {}).await;
+    let dual = Service {
+        ip_families: vec!["IPv6".into(), "IPv4".into()],
+        ..service("dual")
+    };
+    let status = lb.ensure(dual, inline(&[])).await.unwrap().status;
+    let addresses = ips(status.as_ref());
+    assert!(
+        addresses[0].starts_with("2001:db8:1b:") && addresses[1].starts_with("198.1"),
+        "{addresses:?}"
     );
-    for _ in 0..2 {
-        assert_eq!(
-            lb.delete(service("web")).await.unwrap().disposition(),
-            Wire::Absent
-        );
-        assert!(lb.mock.cloud.load_balancers().is_empty());
+    for (mode, ip_mode) in [("ip", None), ("vip", Some("VIP")), ("proxy", Some("Proxy"))] {
+        let made = lb
+            .ensure(annotated(mode, "address-mode", mode), inline(&[]))
+            .await
+            .unwrap();
+        assert_eq!(made.status.unwrap().ingress[0].ip_mode.as_deref(), ip_mode);
+    }
+    let named = annotated("web", "address-mode", "hostname");
+    let made = lb.ensure(named, inline(&[])).await.unwrap().status.unwrap();
+    assert!(
+        made.ingress[0].hostname.ends_with(".lb.mock.example") && made.ingress[0].ip.is_empty()
+    );
+    let wish = Service {
+        load_balancer_ip: "198.18.7.7".into(),
+        ..service("requested")
+    };
+    let made = lb.ensure(wish.clone(), inline(&[])).await.unwrap();
+    assert_eq!(ips(made.status.as_ref()), ["198.18.7.7"]);
+    let second = Service {
+        uid: "another".into(),
+        ..wish
+    };
+    let refused = lb.ensure(second, inline(&[])).await.unwrap_err();
+    assert_eq!(reason(&refused).as_deref(), Some("CONFLICTING_RESOURCE"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn quota_and_pool_are_used_up_and_freed() {
+    for (change, says) in [
+        (
+            (|rules| rules.quota = Some(2)) as fn(&mut LoadBalancerRules),
+            "quota",
+        ),
+        (
+            |rules| rules.pools = vec!["192.0.2.0/30".parse().unwrap()],
+            "no address left",
+        ),
+    ] {
+        let lb = Balanced::start(change).await;
+        lb.make("a").await.unwrap();
+        lb.make("b").await.unwrap();
+        let full = lb.make("c").await.unwrap_err();
+        assert_eq!(reason(&full).as_deref(), Some("QUOTA_EXCEEDED"));
+        assert!(full.message().contains(says), "{full}");
+        lb.make("a").await.unwrap();
+        lb.delete(service("a")).await.unwrap();
+        lb.make("c").await.unwrap();
     }
 }
 
-/// LBS-06 and LBS-19: what is planned is what is done.
+/// LBS-11.
 #[tokio::test(start_paused = true)]
-async fn changes_are_planned_then_made_and_the_address_stays() {
-    let lb = Balanced::start(|_| {}).await;
-    let planned = lb.plan(service("web"), &["n-1", "n-2"]).await;
-    assert_eq!((planned.len(), planned[0].action), (1, 1));
-    let before = lb.make("web").await.unwrap().status;
-    assert!(lb.plan(service("web"), &["n-1", "n-2"]).await.is_empty());
-    let dual_stack = Service {
-        ports: vec![port("UDP", 53, 30_053), port("TCP", 443, 30_443)],
-        load_balancer_source_ranges: vec!["10.0.0.0/8".into()],
-        external_traffic_policy: "Local".into(),
-        health_check_node_port: 30_999,
+async fn classes_and_an_annotation_decide_who_is_managed() {
+    let served = ServedLoadBalancers {
+        classes: vec!["mock.example/a".into()],
+        without_default_class: true,
+        ..ServedLoadBalancers::default()
+    };
+    let lb = Balanced::serving(|_| {}, served).await;
+    let offered = lb
+        .mock
+        .handshake
+        .capabilities
+        .clone()
+        .unwrap()
+        .load_balancers
+        .unwrap();
+    assert!(offered.without_default_class && offered.list && offered.plan);
+    let of_class = |class: Option<&str>| Service {
+        load_balancer_class: class.map(Into::into),
         ..service("web")
     };
-    let planned = lb.plan(dual_stack.clone(), &["n-2"]).await;
-    let summaries: Vec<_> = planned
-        .iter()
-        .map(|change| change.summary.as_str())
-        .collect();
+    for class in [None, Some("other/b")] {
+        let answer = lb.ensure(of_class(class), inline(&[])).await.unwrap();
+        assert_eq!(answer.disposition(), Wire::NotManaged);
+    }
+    let foreign = Service {
+        load_balancer_class: Some("mock.example/a".into()),
+        ..annotated("web", "not-managed", "true")
+    };
     assert_eq!(
-        summaries,
-        [
-            "listener UDP/53:30053 would be added",
-            "listener TCP/443:30443 would be added",
-            "listener TCP/80:30080 would be removed",
-            "its source ranges would be changed",
-            "its health check would be changed",
-            "the targets would be changed, 2 to 1"
-        ]
+        lb.get(foreign.clone()).await.unwrap().disposition(),
+        Wire::NotManaged
     );
-    assert_eq!(lb.targets("web"), ["n-1", "n-2"], "a plan changed it");
-    let after = lb
-        .ensure(dual_stack.clone(), inline(&["n-2"]))
+    let answer = lb.ensure(foreign.clone(), inline(&[])).await.unwrap();
+    assert_eq!(answer.disposition(), Wire::NotManaged);
+    assert_eq!(
+        lb.delete(foreign).await.unwrap().disposition(),
+        Wire::NotManaged
+    );
+    assert!(lb.mock.cloud.load_balancers().is_empty());
+    let answer = lb
+        .ensure(of_class(Some("mock.example/a")), inline(&[]))
         .await
         .unwrap();
-    assert_eq!(after.status, before);
-    let held = lb.held("web");
-    assert_eq!(held.ports.len(), 2);
-    assert_eq!(held.health_check_node_port, 30_999);
-    assert_eq!(lb.targets("web"), ["n-2"]);
-    assert!(lb.plan(dual_stack, &["n-2"]).await.is_empty());
+    assert_eq!(answer.disposition(), Wire::Ready);
+}
+
+/// A pool without a store: only Kubernetes knows the addresses of before its start.
+#[tokio::test(start_paused = true)]
+async fn a_service_keeps_the_address_of_its_status_if_it_is_free() {
+    let lb = Balanced::serving(
+        |rules| rules.pools = vec!["192.0.2.0/29".parse().unwrap()],
+        ServedLoadBalancers::default(),
+    )
+    .await;
+    let with = |name: &str, ip: &str| Service {
+        status: Some(LoadBalancerStatus {
+            ingress: vec![LoadBalancerIngress {
+                ip: ip.to_owned(),
+                ..LoadBalancerIngress::default()
+            }],
+        }),
+        ..service(name)
+    };
+    let ensured = async |name: &str, ip: &str| {
+        let answer = lb.ensure(with(name, ip), inline(&[])).await.unwrap();
+        let given = ips(answer.status.as_ref());
+        given.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ensured("a", "192.0.2.5").await, ["192.0.2.5"]);
+    assert_eq!(ensured("b", "192.0.2.1").await, ["192.0.2.1"]);
+    let taken = ensured("c", "192.0.2.5").await;
+    assert!(taken != ["192.0.2.5"], "{taken:?}");
+    let foreign = ensured("d", "203.0.113.9").await;
+    assert!(foreign != ["203.0.113.9"], "{foreign:?}");
 }
 
 /// LBS-02, LBS-12 and LBS-20, through `IN_PROGRESS`.
@@ -154,27 +266,6 @@ async fn a_slow_cloud_is_in_progress_until_it_is_done() {
     }
 }
 
-/// LBS-15, LBS-17.
-#[tokio::test(start_paused = true)]
-async fn targets_follow_an_update_and_nothing_is_made_by_it() {
-    let lb = Balanced::start(|_| {}).await;
-    lb.make("a").await.unwrap();
-    lb.make("b").await.unwrap();
-    for nodes in [&["n-1", "n-2", "n-3"][..], &["n-2"], &["n-8", "n-9"], &[]] {
-        for (name, disposition) in [
-            ("a", Wire::Ready),
-            ("b", Wire::Ready),
-            ("none", Wire::Absent),
-        ] {
-            let answer = lb.update(name, nodes).await.unwrap();
-            assert_eq!(answer.disposition(), disposition);
-        }
-        assert_eq!(lb.targets("a"), nodes);
-        assert_eq!(lb.targets("b"), nodes);
-    }
-    assert_eq!(lb.mock.cloud.load_balancers().len(), 2);
-}
-
 /// LBS-18, and orphans.
 #[tokio::test(start_paused = true)]
 async fn a_list_shows_this_cluster_only_and_names_a_lost_tag() {
@@ -213,22 +304,6 @@ async fn a_list_shows_this_cluster_only_and_names_a_lost_tag() {
         lb.get(service("b")).await.unwrap().disposition(),
         Wire::Absent
     );
-}
-
-/// LBS-14.
-#[tokio::test(start_paused = true)]
-async fn a_service_that_was_made_again_has_a_load_balancer_of_its_own() {
-    let lb = Balanced::start(|_| {}).await;
-    let old = lb.make("web").await.unwrap();
-    let again = Service {
-        uid: "uid-again".into(),
-        ..service("web")
-    };
-    let new = lb.ensure(again.clone(), inline(&[])).await.unwrap();
-    assert_ne!(old.identity, new.identity);
-    assert_ne!(old.status, new.status);
-    lb.delete(service("web")).await.unwrap();
-    assert_eq!(lb.get(again).await.unwrap().disposition(), Wire::Ready);
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,84 +345,4 @@ async fn drift_is_seen_and_repaired() {
     );
     // The address follows from the key.
     assert_eq!(lb.make("web").await.unwrap().status, made.status);
-}
-
-/// The nodes travel once; load balancers with equal targets keep them once.
-#[tokio::test(start_paused = true)]
-async fn targets_come_from_a_node_set_too() {
-    let lb = Balanced::start(|_| {}).await;
-    assert!(
-        lb.mock
-            .handshake
-            .capabilities
-            .as_ref()
-            .unwrap()
-            .node_sets
-            .is_some()
-    );
-    let by_ref = || NodeTargets {
-        targets: Some(node_targets::Targets::Ref(NodeSetRef {
-            revision: "r1".into(),
-            only: None,
-        })),
-    };
-    let unknown = lb.ensure(service("a"), by_ref()).await.unwrap_err();
-    assert_eq!(reason(&unknown).as_deref(), Some("NODE_SET_UNKNOWN"));
-    let mut first = node("n-1");
-    for (kind, address) in [("Hostname", "n-1"), ("InternalIP", "10.0.0.4")] {
-        first.addresses.push(NodeAddress {
-            r#type: kind.into(),
-            address: address.into(),
-        });
-    }
-    let upload = SyncNodeSetRequest {
-        context: Some(context()),
-        nodes: vec![first],
-        complete: true,
-        revision: "r1".into(),
-        node_count: 1,
-    };
-    let mut sets = lb.node_sets.clone();
-    sets.sync_node_set(futures::stream::iter([upload]))
-        .await
-        .unwrap();
-    for name in ["a", "b"] {
-        lb.ensure(service(name), by_ref()).await.unwrap();
-    }
-    let (a, b) = (lb.held("a"), lb.held("b"));
-    assert_eq!(a.targets[0].address, Some([10, 0, 0, 4].into()));
-    assert!(
-        std::sync::Arc::ptr_eq(&a.targets, &b.targets),
-        "they are kept twice"
-    );
-    assert_eq!(lb.mock.cloud.counters().calls("SyncNodeSet", "OK"), 1);
-}
-
-/// LBS-13: the caller goes away at any moment of an ensure, in front of, in the middle of or after any
-/// cloud call; a deletion then leaves nothing.
-#[tokio::test(start_paused = true)]
-async fn an_ensure_that_is_cut_off_leaves_nothing_behind_a_deletion() {
-    for after in (0..=70).step_by(5) {
-        let mut config = CloudConfig::new().unwrap();
-        config.clock = Clock::tokio();
-        config.latency = Duration::from_millis(20);
-        let lb = Balanced::over(Cloud::new(config), ProviderOptions::default()).await;
-        let limit = Duration::from_millis(after);
-        let made = tokio::time::timeout(limit, lb.make("web")).await.is_ok();
-        assert_eq!(made, after > 40, "cut off after {after} ms");
-        assert_eq!(
-            lb.delete(service("web")).await.unwrap().disposition(),
-            Wire::Absent
-        );
-        assert!(
-            lb.mock.cloud.load_balancers().is_empty(),
-            "cut off after {after} ms"
-        );
-        // Whatever still ran is over now.
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        assert!(
-            lb.mock.cloud.load_balancers().is_empty(),
-            "made later, {after} ms"
-        );
-    }
 }

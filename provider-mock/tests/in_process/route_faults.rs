@@ -24,31 +24,6 @@ async fn two_routes() -> Routed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_about_routes_fail_hang_and_lose_their_replies() {
-    let routed = Routed::start(ServedRoutes::default()).await;
-    let cloud = &routed.mock.cloud;
-    let one = || route("10.1.0.0/24", "n-1");
-    let error = InjectedError::new(Code::Unavailable);
-    cloud.inject(Fault::on(Method::ListRoutes, Effect::Error(error)).times(1));
-    let refused = routed.list().await.unwrap_err();
-    assert_eq!(reason(&refused).as_deref(), Some("CLOUD_UNAVAILABLE"));
-
-    let duration = Some(Duration::from_secs(30));
-    cloud.inject(Fault::on(Method::DeleteRoute, Effect::Hang { duration }).times(1));
-    let started = tokio::time::Instant::now();
-    routed.delete(one()).await.unwrap();
-    assert!(started.elapsed() >= Duration::from_secs(30));
-
-    cloud.inject(Fault::on(Method::CreateRoute, Effect::LoseReply).times(1));
-    let lost = routed.create(one()).await.unwrap_err();
-    assert_eq!((lost.code(), reason(&lost)), (Code::Unknown, None));
-    assert_eq!(cloud.routes().len(), 1, "it was served");
-    // RTE-07.
-    routed.made(one()).await;
-    assert_eq!(cloud.routes().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_fault_is_about_a_route_by_its_node_or_its_destination() {
     let routed = Routed::start(ServedRoutes::default()).await;
     let cloud = &routed.mock.cloud;
@@ -142,29 +117,5 @@ async fn lists_of_routes_are_cut_off_or_wrong() {
         let long = last.is_some_and(|one| one.node_name.len() > 253);
         assert_eq!(long, what == BadAnswer::OversizedStrings);
         assert_eq!(routed.list().await.unwrap(), (good.clone(), true));
-    }
-}
-
-#[tokio::test]
-async fn faults_of_routes_that_make_no_sense_are_refused() {
-    for (fault, says) in [
-        (
-            bad(Method::ListRoutes, BadAnswer::ForeignResult),
-            "could be foreign-result",
-        ),
-        (
-            bad(Method::CreateRoute, BadAnswer::MissingDisposition),
-            "could be missing-disposition",
-        ),
-        (
-            Fault::on(
-                Method::ListRoutes,
-                Effect::ItemError(InjectedError::new(Code::Aborted)),
-            ),
-            "no errors of single items",
-        ),
-    ] {
-        let refused = fault.check().unwrap_err();
-        assert!(refused.contains(says), "{refused}");
     }
 }
