@@ -1,11 +1,8 @@
 use outrigger_api::v1::provider_service_client::ProviderServiceClient;
 use outrigger_api::v1::{self, GetStatusRequest};
 use outrigger_provider_sdk::{Context, Error, InstanceSink, ProviderInfo, Server};
-use tonic::Code;
 
-use crate::harness::{
-    AsyncList, List, Named, Rig, ask, finds_all, handshake, lookup, reason, status,
-};
+use crate::harness::{AsyncList, List, Named, Rig, finds_all, handshake};
 
 /// Lists nothing.
 struct Nothing;
@@ -53,40 +50,6 @@ async fn a_handshake_tells_who_answers_and_what_is_registered() {
     assert!(offered.effects.is_some());
     assert!(offered.load_balancers.is_none() && offered.routes.is_none());
     assert!(offered.node_sets.is_none());
-}
-
-#[tokio::test]
-async fn an_unregistered_service_is_neither_offered_nor_served() {
-    let rig = Rig::serve(Server::new(Named::new()));
-    let channel = rig.dial().await;
-    let answer = handshake(channel, 1, 1).await.unwrap();
-    assert!(answer.capabilities.unwrap().instances.is_none());
-
-    let refused = lookup(&mut rig.instances().await, ask(&["a"]))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
-    assert_eq!(reason(&refused), "CAPABILITY_DISABLED");
-}
-
-#[tokio::test]
-async fn the_boot_id_is_one_for_a_process_and_new_for_the_next() {
-    let (first, second) = (Rig::serve(finds_all()), Rig::serve(finds_all()));
-    let boot_id = async |rig: &Rig| handshake(rig.dial().await, 1, 1).await.unwrap().boot_id;
-    assert_eq!(boot_id(&first).await, boot_id(&first).await);
-    assert_ne!(boot_id(&first).await, boot_id(&second).await);
-    assert!(boot_id(&first).await.len() <= 64);
-}
-
-#[tokio::test]
-async fn the_status_is_the_vendors_with_the_boot_id() {
-    let named = Named::new();
-    let rig = Rig::serve(Server::new(named.clone()));
-    *named.status.lock() = status(v1::Readiness::Degraded);
-    let mut client = ProviderServiceClient::new(rig.dial().await);
-    let status = client.get_status(GetStatusRequest {}).await.unwrap();
-    assert_eq!(status.get_ref().readiness(), v1::Readiness::Degraded);
-    assert!(!status.get_ref().boot_id.is_empty());
 }
 
 #[cfg(feature = "tonic")]

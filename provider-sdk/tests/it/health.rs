@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use outrigger_api::v1::{GetStatusResponse, Readiness};
 use outrigger_provider_sdk::{Provider, ProviderInfo, Server};
-use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{Named, Rig, finds_all, status};
+use crate::harness::{Named, Rig, status};
 
 fn of(service: &str) -> HealthCheckRequest {
     HealthCheckRequest {
@@ -32,30 +31,6 @@ async fn serving_is_ready_or_degraded() {
             assert_eq!(answer.status(), expected, "{readiness:?} {service:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn each_service_that_is_served_has_health_and_no_other() {
-    let rig = Rig::serve(finds_all());
-    let mut client = HealthClient::new(rig.dial().await);
-    assert!(
-        client
-            .check(of("cloudprovider.v1.InstancesService"))
-            .await
-            .is_ok()
-    );
-    let unknown = client
-        .check(of("cloudprovider.v1.RoutesService"))
-        .await
-        .unwrap_err();
-    assert_eq!(unknown.code(), Code::NotFound);
-    let mut watch = client
-        .watch(of("without-rights"))
-        .await
-        .unwrap()
-        .into_inner();
-    let first = watch.message().await.unwrap().unwrap();
-    assert_eq!(first.status(), ServingStatus::ServiceUnknown);
 }
 
 #[tokio::test(start_paused = true)]

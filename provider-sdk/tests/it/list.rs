@@ -101,19 +101,6 @@ async fn a_list_comes_in_chunks_and_only_the_last_says_that_it_is_whole() {
 }
 
 #[tokio::test]
-async fn an_empty_list_is_one_message_that_is_whole() {
-    let (messages, end) = read(&serve(Sends::new(0, || Ok(())))).await;
-    end.unwrap();
-    assert_eq!(
-        messages,
-        [ListInstancesResponse {
-            items: vec![],
-            complete: true
-        }]
-    );
-}
-
-#[tokio::test]
 async fn an_error_or_a_panic_in_the_middle_ends_the_list_without_the_mark() {
     let fails = || Err(Error::rate_limited(Duration::from_secs(9)));
     let (messages, end) = read(&serve(Sends::new(2500, fails))).await;
@@ -191,20 +178,4 @@ async fn a_slow_cloud_does_not_look_silent_and_the_deadline_holds_to_the_end() {
     };
     assert_eq!(end.code(), Code::DeadlineExceeded);
     assert_eq!((messages, started.elapsed().as_secs()), (9, 290));
-}
-
-#[tokio::test]
-async fn an_undeclared_list_is_not_served() {
-    let list = List(false, Sends::new(1, || Ok(())));
-    let rig = Rig::serve(Server::new(Named::new()).instances(list));
-    let refused = rig
-        .instances()
-        .await
-        .list_instances(request())
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::Unimplemented, "CAPABILITY_DISABLED")
-    );
 }

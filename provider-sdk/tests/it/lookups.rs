@@ -3,13 +3,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    self, AbsenceCertainty, BatchGetInstancesRequest, InstanceResult, KubernetesEffects, Node,
-    instance_result::Outcome as Wire,
+    AbsenceCertainty, InstanceResult, KubernetesEffects, Node, instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{Context, Error, Outcome, Server, WithEffects};
 use tonic::Code;
 
-use crate::harness::{Each, Named, Rig, ask, finds_all, found, lookup, node, reason};
+use crate::harness::{Each, Named, Rig, ask, found, lookup};
 
 #[tokio::test]
 async fn each_outcome_travels() {
@@ -142,35 +141,6 @@ async fn a_cloud_that_limits_the_rate_is_not_asked_on() {
         [Code::Ok, Code::InvalidArgument, limited, limited, limited]
     );
     assert_eq!(answer.results[2].outcome, answer.results[4].outcome);
-}
-
-#[tokio::test]
-async fn a_request_above_the_limit_is_refused_and_the_connection_lives() {
-    let rig = Rig::serve(finds_all().max_message_bytes(1 << 20));
-    let mut client = rig.instances().await;
-    let padded = |bytes: usize| {
-        let labels = [("pad".to_owned(), "x".repeat(bytes))].into();
-        BatchGetInstancesRequest {
-            items: vec![v1::Node {
-                labels,
-                ..node("a")
-            }],
-            ..ask(&[])
-        }
-    };
-    let overhead = prost::Message::encoded_len(&padded(1 << 20)) - (1 << 20);
-    let refused = lookup(&mut client, padded((1 << 20) - overhead + 1))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::InvalidArgument, "INVALID_REQUEST")
-    );
-    assert!(
-        lookup(&mut client, padded((1 << 20) - overhead))
-            .await
-            .is_ok()
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 // clippy knows tests, but not what they are made of.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod balancers;
 mod calls;
 mod handshake;
 mod harness;
@@ -11,12 +10,8 @@ mod health;
 mod list;
 mod load_balancers;
 mod lookups;
-mod node_sets;
 mod process;
 mod raw;
-mod route_tables;
 mod routes;
-mod skew;
 mod sockets;
 mod vectors;
-mod volumes;

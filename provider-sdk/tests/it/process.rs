@@ -112,26 +112,6 @@ async fn the_example_serves_until_it_is_asked_to_end() {
 }
 
 #[tokio::test]
-async fn a_killed_provider_is_succeeded() {
-    let directory = TempDir::new().unwrap();
-    let socket = directory.path().join("p.sock");
-    let child = command(&[], &socket).spawn().unwrap();
-    connect(&socket).await;
-    signal(&child, Signal::KILL);
-    ended(child).await;
-    assert!(socket.exists(), "a kill leaves the socket behind");
-
-    let child = command(&[], &socket).spawn().unwrap();
-    connect(&socket).await;
-    let refused = output(&["serve"], &socket).await;
-    assert_eq!(refused.status.code(), Some(1));
-    let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(text.contains("another process serves"), "{text}");
-    signal(&child, Signal::TERM);
-    assert!(ended(child).await.status.success());
-}
-
-#[tokio::test]
 async fn the_probe_says_one_sentence_and_exits_accordingly() {
     let directory = TempDir::new().unwrap();
     let socket = directory.path().join("p.sock");

@@ -13,15 +13,15 @@ use prost::Message;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
-use crate::harness::{Each, Named, Rig, ask, finds_all, reason};
+use crate::harness::{Each, Named, Rig, ask};
 
-pub(crate) struct Client {
+struct Client {
     send: SendRequest<Full<Bytes>>,
     _connection: JoinSet<Result<(), hyper::Error>>,
 }
 
 impl Client {
-    pub(crate) async fn dial(rig: &Rig) -> Self {
+    async fn dial(rig: &Rig) -> Self {
         let io = TokioIo::new(rig.dial_raw().await);
         let (send, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
         let mut tasks = JoinSet::new();
@@ -33,14 +33,10 @@ impl Client {
     }
 
     async fn call(&mut self, uri: &str, timeout: &str, message: &impl Message) -> Status {
-        self.send(uri, timeout, &message.encode_to_vec()).await
-    }
-
-    /// A message as bytes.
-    pub(crate) async fn send(&mut self, uri: &str, timeout: &str, message: &[u8]) -> Status {
+        let message = message.encode_to_vec();
         let mut body = vec![0];
         body.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
-        body.extend_from_slice(message);
+        body.extend_from_slice(&message);
         let request = Request::post(uri)
             .header("content-type", "application/grpc")
             .header("te", "trailers")
@@ -63,37 +59,7 @@ impl Client {
     }
 }
 
-pub(crate) const BATCH_GET: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
-
-#[tokio::test]
-async fn any_authority_is_accepted() {
-    let rig = Rig::serve(finds_all());
-    rig.instances().await;
-    let mut client = Client::dial(&rig).await;
-    for authority in ["localhost", "tonic", "provider.example:443", "[::1]"] {
-        let uri = format!("http://{authority}{BATCH_GET}");
-        let status = client.call(&uri, "1S", &ask(&["a"])).await;
-        assert_eq!(status.code(), Code::Ok, "{authority}: {status:?}");
-    }
-}
-
-#[tokio::test]
-async fn unknown_methods_and_services_are_not_offered() {
-    let rig = Rig::serve(finds_all());
-    let mut client = Client::dial(&rig).await;
-    for path in [
-        "/cloudprovider.v1.InstancesService/WatchInstances",
-        "/cloudprovider.v1.RoutesService/ListRoutes",
-        "/cloudprovider.v9.Whatever/Do",
-        "/",
-    ] {
-        let status = client
-            .call(&format!("http://localhost{path}"), "1S", &ask(&["a"]))
-            .await;
-        assert_eq!(status.code(), Code::Unimplemented, "{path}");
-        assert_eq!(reason(&status), "CAPABILITY_DISABLED", "{path}");
-    }
-}
+const BATCH_GET: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_passes_here_is_called_so() {

@@ -1,24 +1,107 @@
-//! Route calls, seen from the other end of the wire.
+//! A route table in memory, changed by two calls.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_api::v1::{self, RoutesCapability};
+use outrigger_api::v1::routes_service_client::RoutesServiceClient;
+use outrigger_api::v1::{
+    self, CreateRouteRequest, CreateRouteResponse, DeleteRouteRequest, Route, RoutesCapability,
+};
+use outrigger_provider_sdk::{Context, Error, RouteSink, Routes, Server, WithEffects};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use tonic::Code;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
 
-use crate::harness::reason;
-use crate::route_tables::{Table, client, create, delete, route, serve};
+use crate::harness::{Named, Rig, context, handshake};
 
-#[tokio::test]
-async fn an_error_of_a_route_has_its_effects_and_a_panic_tells_nothing() {
-    let rig = serve(Table::default());
-    let mut client = client(&rig).await;
-    let refused = create(&mut client, route(0, "refused")).await.unwrap_err();
-    assert_eq!(reason(&refused), "QUOTA_EXCEEDED");
-    assert!(String::from_utf8_lossy(refused.details()).contains("x.test/y"));
-    let panicked = create(&mut client, route(0, "panics")).await.unwrap_err();
-    assert_eq!(panicked.code(), Code::Internal);
-    assert!(!panicked.message().contains("secret"), "{panicked}");
+/// Routes by destination; the name of the Node chooses how a change goes.
+#[derive(Clone, Default)]
+struct Table {
+    routes: Arc<Mutex<BTreeMap<String, Route>>>,
+}
+
+impl Table {
+    async fn behave(route: &Route) {
+        if route.node_name == "slow" {
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+}
+
+impl Routes for Table {
+    fn capability(&self) -> RoutesCapability {
+        RoutesCapability::default()
+    }
+
+    async fn list_routes(&self, _: &Context, routes: &mut RouteSink) -> Result<(), Error> {
+        let listed: Vec<_> = self.routes.lock().values().cloned().collect();
+        routes.send_all(listed).await?;
+        Ok(())
+    }
+
+    async fn create_route(
+        &self,
+        _: &Context,
+        route: &Route,
+    ) -> Result<WithEffects<Option<Route>>, Error> {
+        Self::behave(route).await;
+        let mut routes = self.routes.lock();
+        let made = routes
+            .entry(route.destination_cidr.clone())
+            .or_insert_with(|| Route {
+                name: format!("r-{}", route.node_name),
+                ..route.clone()
+            });
+        Ok(Some(made.clone()).into())
+    }
+
+    async fn delete_route(&self, _: &Context, route: &Route) -> Result<WithEffects<()>, Error> {
+        Self::behave(route).await;
+        self.routes.lock().remove(&route.destination_cidr);
+        Ok(().into())
+    }
+}
+
+fn serve(routes: impl Routes) -> Rig {
+    Rig::serve(Server::new(Named::new()).routes(routes))
+}
+
+async fn client(rig: &Rig) -> RoutesServiceClient<Channel> {
+    let channel = rig.dial().await;
+    handshake(channel.clone(), 1, 1).await.unwrap();
+    RoutesServiceClient::new(channel).max_decoding_message_size(64 << 20)
+}
+
+/// A route from 10.1.`subnet`.0/24 to a Node.
+fn route(subnet: u8, node: &str) -> v1::Route {
+    v1::Route {
+        destination_cidr: format!("10.1.{subnet}.0/24"),
+        node_name: node.to_owned(),
+        ..v1::Route::default()
+    }
+}
+
+async fn create(
+    client: &mut RoutesServiceClient<Channel>,
+    route: v1::Route,
+) -> Result<CreateRouteResponse, Status> {
+    let request = CreateRouteRequest {
+        context: Some(context("req-1")),
+        route: Some(route),
+    };
+    client.create_route(request).await.map(Response::into_inner)
+}
+
+async fn delete(client: &mut RoutesServiceClient<Channel>, route: v1::Route) -> Result<(), Status> {
+    let request = DeleteRouteRequest {
+        context: Some(context("req-1")),
+        route: Some(route),
+    };
+    let answer = client.delete_route(request).await?.into_inner();
+    assert!(answer.absent.is_some());
+    Ok(())
 }
 
 /// RTE-08.
@@ -43,21 +126,4 @@ async fn one_destination_is_changed_by_one_call_at_a_time() {
     let (made, deleted) = tokio::join!(create(&mut first, route(0, "slow")), other);
     made.unwrap();
     assert_eq!(deleted, 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_more_routes_are_changed_at_a_time_than_the_provider_takes() {
-    for (max_in_flight, took) in [(1, 15), (2, 10), (0, 5)] {
-        let rig = serve(Table::with(RoutesCapability { max_in_flight }));
-        let (mut first, mut second, mut third) =
-            (client(&rig).await, client(&rig).await, client(&rig).await);
-        let started = Instant::now();
-        let (a, b, c) = tokio::join!(
-            create(&mut first, route(1, "slow-1")),
-            create(&mut second, route(2, "slow-2")),
-            delete(&mut third, route(3, "slow-3")),
-        );
-        assert!(a.is_ok() && b.is_ok() && c.is_ok());
-        assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight} at once");
-    }
 }

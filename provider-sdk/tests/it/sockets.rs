@@ -103,36 +103,6 @@ async fn directories_that_are_missing_are_made_for_the_group_and_others_are_left
     );
 }
 
-#[tokio::test]
-async fn a_stale_socket_is_taken_over() {
-    let (directory, path) = directory();
-    // Leftovers of a killed provider: both names, no process behind them.
-    drop(UnixListener::bind(&path).unwrap());
-    drop(UnixListener::bind(directory.path().join(".p.sock.new")).unwrap());
-    assert!(path.exists());
-    let stop = CancellationToken::new();
-    let _tasks = served(&path, &stop).await;
-    assert_eq!(names(directory.path()), ["p.sock"]);
-}
-
-#[tokio::test]
-async fn a_live_socket_is_refused_and_left_alone() {
-    let (_directory, path) = directory();
-    let stop = CancellationToken::new();
-    let _tasks = served(&path, &stop).await;
-    let refused = refusal(serve(&path, &stop)).await;
-    assert!(
-        matches!(refused, ServeError::Socket(SocketError::Live { .. })),
-        "{refused}"
-    );
-    assert!(
-        refused.to_string().contains(path.to_str().unwrap()),
-        "{refused}"
-    );
-    let client = channel(UnixStream::connect(&path).await.unwrap()).await;
-    assert!(handshake(client, 1, 1).await.is_ok());
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_that_start_at_once_one_serves() {
     for _ in 0..3 {
