@@ -136,10 +136,3 @@ func TestRateLimitNamesItsPause(t *testing.T) {
 		t.Errorf("the budget is %v", quotas)
 	}
 }
-
-func TestOutageIsNoAnswerAboutNodes(t *testing.T) {
-	r := newRig(t)
-	id := r.cloud.AddDroplet("node-1")
-	r.cloud.Break(fakecloud.Fault{Times: 9})
-	r.wantReason(r.lookupError(node("node-1", id)), provider.CloudUnavailable)
-}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -84,18 +83,6 @@ func TestLostAnswerMakesNoSecondLoadBalancer(t *testing.T) {
 	r.only()
 }
 
-func TestRestartFindsTheLoadBalancerByItsTags(t *testing.T) {
-	r := newRig(t)
-	r.want(ready)(r.ensure(service(map[string]string{"name": "one"})))
-	other := rigOn(t, r.cloud, r.url)
-	other.cloud.MaxPage = 1
-	r.cloud.AddLoadBalancer("z-last")
-	other.want(ready)(other.ensure(service(map[string]string{"name": "two"})))
-	if count := len(r.cloud.LoadBalancers()); count != 2 {
-		t.Errorf("there are %d load balancers", count)
-	}
-}
-
 func TestIdentityOfTheCallFindsWhatListsDoNotShowAfterARestart(t *testing.T) {
 	r := newRig(t)
 	r.cloud.ListLag = time.Minute
@@ -159,21 +146,6 @@ func TestDisownedLoadBalancerIsLeftAlone(t *testing.T) {
 	r.want(notManaged)(r.update(web))
 	r.want(retained)(r.remove(web))
 	r.only()
-}
-
-func TestClusterWithoutUIDChangesNothing(t *testing.T) {
-	r := newRig(t)
-	ctx := provider.WithCall(r.ctx, provider.Call{Cluster: provider.Cluster{Name: "test"}})
-	_, ensured := r.provider.LoadBalancers.EnsureLoadBalancer(ctx, service(nil), provider.NewTargets())
-	_, deleted := r.provider.LoadBalancers.DeleteLoadBalancer(ctx, service(nil))
-	for _, err := range []error{ensured, deleted} {
-		if named := (*provider.Error)(nil); !errors.As(err, &named) || named.Reason != provider.InvalidRequest {
-			t.Errorf("the error is %v", err)
-		}
-	}
-	if calls := r.cloud.TakeCalls(); len(calls) != 0 {
-		t.Errorf("requests %q", calls)
-	}
 }
 
 func TestRefusalsOfTheCloud(t *testing.T) {
@@ -362,42 +334,5 @@ func TestIngressTellsKubeProxyOfProxies(t *testing.T) {
 	}
 	if events := answer.Effects.Events; len(events) != 1 || events[0].Reason != "UnknownAnnotation" {
 		t.Errorf("the events are %v", events)
-	}
-}
-
-func TestListAndPlan(t *testing.T) {
-	r := newRig(t)
-	r.cloud.AddLoadBalancer("foreign")
-	plan := func(operation v1.PlanOperation, service *v1.Service) []*v1.PlannedChange {
-		t.Helper()
-		response, err := r.balancers.PlanLoadBalancer(r.ctx, &v1.PlanLoadBalancerRequest{
-			Context: r.call, Operation: operation, Service: service, Targets: targets(nil),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.Changes
-	}
-	onlyChange := func(changes []*v1.PlannedChange, want v1.ChangeAction) {
-		t.Helper()
-		if len(changes) != 1 || changes[0].Action != want {
-			t.Errorf("the plan is %v, want %v", changes, want)
-		}
-	}
-	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)), v1.ChangeAction_CHANGE_ACTION_CREATE)
-	r.want(ready)(r.ensure(service(nil)))
-	if changes := plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(nil)); len(changes) != 0 {
-		t.Errorf("the plan is %v", changes)
-	}
-	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_ENSURE, service(map[string]string{"size-unit": "2"})),
-		v1.ChangeAction_CHANGE_ACTION_UPDATE)
-	onlyChange(plan(v1.PlanOperation_PLAN_OPERATION_DELETE, service(nil)), v1.ChangeAction_CHANGE_ACTION_DELETE)
-	stream, err := r.balancers.ListLoadBalancers(r.ctx, &v1.ListLoadBalancersRequest{Context: r.call})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed, err := stream.Recv()
-	if err != nil || !listed.Complete || len(listed.Items) != 1 || listed.Items[0].Service.GetUid() != serviceUID {
-		t.Errorf("listed %v, %v", listed, err)
 	}
 }

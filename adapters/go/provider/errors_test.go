@@ -72,3 +72,11 @@ func TestCommandLines(t *testing.T) {
 		}
 	}
 }
+
+func TestADestinationHasOneKeyInEachSpelling(t *testing.T) {
+	for destination, key := range map[string]string{"10.0.0.7/24": "10.0.0.0/24", "FD00:0::/64": "fd00::/64", "none": "none"} {
+		if is := RouteKey(destination); is != key {
+			t.Errorf("%s: %s", destination, is)
+		}
+	}
+}

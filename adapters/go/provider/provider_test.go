@@ -16,11 +16,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
@@ -182,41 +179,6 @@ func TestCapabilitiesFollowFromWhatIsSet(t *testing.T) {
 	if offered := got.Capabilities; offered.Instances != nil || offered.LoadBalancers == nil ||
 		offered.LoadBalancers.List || offered.LoadBalancers.Plan || offered.NodeSets == nil {
 		t.Fatal(got)
-	}
-}
-
-func TestMethodsThatAreNotServedAreUnimplemented(t *testing.T) {
-	s := serve(t, &provider.Provider{Instances: &cloud{}})
-	s.handshake()
-	_, err := v1.NewLoadBalancersServiceClient(s.client).GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{})
-	if status.Code(err) != codes.Unimplemented || reasonOf(t, err) != "CAPABILITY_DISABLED" {
-		t.Fatal(err)
-	}
-}
-
-// later appends a field that no message of ours has.
-func later[M proto.Message](message M) M {
-	message.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 99))
-	return message
-}
-
-func TestFieldsOfALaterMinorAreIgnored(t *testing.T) {
-	s := serve(t, &provider.Provider{Instances: &cloud{
-		lookup: func(_ context.Context, node *v1.Node) (provider.Lookup, error) {
-			return provider.Found(&v1.Instance{ProviderId: "test://" + node.Name}), nil
-		},
-	}})
-	got, err := v1.NewProviderServiceClient(s.client).Handshake(t.Context(), later(&v1.HandshakeRequest{
-		MinMinor: 1, MaxMinor: 9, Cluster: later(&v1.ClusterInfo{Name: "c", Uid: "u"}),
-	}))
-	if err != nil || got.Minor != 1 {
-		t.Fatal(got, err)
-	}
-	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), later(&v1.BatchGetInstancesRequest{
-		Context: later(attempt()), Items: []*v1.Node{later(&v1.Node{Name: "a"})}, View: 99,
-	}))
-	if err != nil || len(response.Results) != 1 || response.Results[0].GetFound().GetProviderId() != "test://a" {
-		t.Fatal(response, err)
 	}
 }
 

@@ -20,16 +20,6 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-func TestARequestBeyondTheLimitEndsItsCallAlone(t *testing.T) {
-	s := serve(t, &provider.Provider{Instances: &cloud{}})
-	limit := s.handshake().MaxReceiveMessageBytes
-	request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: []*v1.Node{{Name: strings.Repeat("x", int(limit))}}}
-	if _, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request); err == nil {
-		t.Fatal("it is answered")
-	}
-	s.handshake()
-}
-
 func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
 	s := serve(t, &provider.Provider{})
 	info, err := os.Stat(s.endpoint.Path())

@@ -24,7 +24,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,7 +34,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
@@ -232,24 +230,6 @@ func TestFinding1AServiceWithoutCallsKeepsItsLoadBalancer(t *testing.T) {
 	}
 }
 
-func TestFinding2ACleanUpGetsNoPartOfTheServices(t *testing.T) {
-	made := newVendor(nil)
-	connection, _ := serving(t, Options{}, &made.cloud)
-	if _, err := ensureOf(connection); err != nil {
-		t.Fatal(err)
-	}
-	if !apierrors.IsForbidden(made.cleanUps[0]) || !made.rules["quiet"] {
-		t.Error(made.cleanUps, made.rules)
-	}
-}
-
-func TestFinding4AListWatchOfTheRESTClientDoesNotCrash(t *testing.T) {
-	lines := logged(t)
-	made := newVendor(nil)
-	serving(t, Options{}, &made.cloud)
-	until(t, "the list of the vendor's controller", func() bool { return strings.Contains(lines(), "cannot list services") })
-}
-
 func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
 	for name, note := range map[string]func(*vendor, *corev1.Service) error{
 		"patch": patchesTheService, "update": updatesTheServiceOfTheCall, "get and update": getsAndUpdatesTheService,
@@ -434,26 +414,6 @@ func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
 	}
 }
 
-func TestFinding6AVendorsOwnClientReadsTheKubeconfig(t *testing.T) {
-	made := newVendor(nil)
-	made.initialize = func(cloudprovider.ControllerClientBuilder, <-chan struct{}) {
-		config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		made.client = kubernetes.NewForConfigOrDie(config)
-	}
-	got := &corev1.Service{}
-	made.note = func(v *vendor, _ *corev1.Service) (err error) {
-		got, err = v.client.CoreV1().Services("n").Get(context.Background(), "s", metav1.GetOptions{})
-		return err
-	}
-	if _, err := ensureOf(servingWithRights(t, &apiServer{}, Options{}, &made.cloud)); err != nil || got.Spec.Selector["app"] != "web" {
-		t.Error(got, err)
-	}
-}
-
 // listerRoutes look up the Node of a route with a lister that the constructor was to get.
 type listerRoutes struct {
 	table
@@ -463,18 +423,6 @@ type listerRoutes struct {
 func (r *listerRoutes) CreateRoute(context.Context, string, string, *cloudprovider.Route) error {
 	_, err := r.nodes.Get("a")
 	return err
-}
-
-func TestFinding7AMissingListerIsAnErrorOfItsRoute(t *testing.T) {
-	connection, _ := serving(t, Options{}, &cloud{table: &listerRoutes{}})
-	for range 2 { // the process is there after the first
-		got, err := v1.NewRoutesServiceClient(connection).CreateRoute(t.Context(), &v1.CreateRouteRequest{
-			Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.0.0/24", NodeName: "a"},
-		})
-		if err == nil || !strings.Contains(err.Error(), "panicked") {
-			t.Error(got, err)
-		}
-	}
 }
 
 // The constructor has clients and informers as from upstream's app, and the provider is served once they have synced.
@@ -512,20 +460,6 @@ func TestFinding7AConstructorThatTakesClientsNeedsRights(t *testing.T) {
 	_, err := newProvider(t.Context(), Options{}, withClients(func(Clients) (cloudprovider.Interface, error) { return &cloud{}, nil }))
 	if err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
 		t.Error(err)
-	}
-}
-
-func TestFinding10AnErrorThatIsTextAloneHasItsReason(t *testing.T) {
-	for text, reason := range map[string]string{
-		`gave up after 4 attempts, last error: {"error":"Invalid API token.","status":401}`: "CREDENTIALS_INVALID",
-		`gave up after 4 attempts, last error: {"error":"Rate limited.","status":429}`:      "RATE_LIMITED",
-	} {
-		made := newVendor(func(*vendor, *corev1.Service) error { return errors.New(text) })
-		connection, _ := serving(t, Options{}, &made.cloud)
-		_, err := ensureOf(connection)
-		if is := reasonIn(t, status.Convert(err).Proto()); is != reason {
-			t.Errorf("%s: %s", text, is)
-		}
 	}
 }
 
@@ -574,36 +508,6 @@ func TestFinding11EventsAboutTheServiceOfACallAreEffects(t *testing.T) {
 	}
 	if text := lines(); !strings.Contains(text, `"reason":"OfANode"`) || strings.Contains(text, "Unable to write event") {
 		t.Error(text)
-	}
-}
-
-// untagged is a cloud without an ID of the cluster.
-type untagged struct{ cloud }
-
-func (*untagged) HasClusterID() bool { return false }
-
-func TestFinding11ACloudWithoutAClusterIDSaysSo(t *testing.T) {
-	_, handshake := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
-		return New(ctx, Options{}, func() (cloudprovider.Interface, error) { return &untagged{}, nil })
-	})
-	if !handshake.WithoutClusterId {
-		t.Error(handshake)
-	}
-}
-
-// Upstream hands such Nodes on, too: a cloud that cannot serve them fails until the Node has its ID, and is called then.
-func TestFinding11ATargetWithoutProviderIDIsHandedOn(t *testing.T) {
-	var ids []string
-	connection, _ := serving(t, Options{}, &cloud{balancers: &balancers{
-		ensure: func(_ context.Context, _ *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-			for _, node := range nodes {
-				ids = append(ids, node.Spec.ProviderID)
-			}
-			return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, nil
-		},
-	}})
-	if _, err := ensureOf(connection); err != nil || len(ids) != 1 || ids[0] != "" {
-		t.Error(ids, err)
 	}
 }
 
