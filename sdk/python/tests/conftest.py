@@ -15,7 +15,6 @@ from outrigger_provider import (
     Query,
     Routes,
     Targets,
-    Volumes,
     not_visible_yet,
     ready,
     v1,
@@ -80,16 +79,6 @@ class Table(Routes):
 
     async def delete_route(self, call: Call, route: v1.Route) -> Any:
         return await self.create_route(call, route)
-
-
-class Disks(Volumes):
-    """Each lookup is a function of a test."""
-
-    def __init__(self, look_up: Callable[..., Any]) -> None:
-        self.look_up = look_up
-
-    async def get_volume(self, call: Call, volume: v1.Volume) -> Any:
-        return self.look_up(call, volume)
 
 
 def provider(**services: Any) -> Provider:

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import INLINE, Balancers, Disks, Machines, Table, ensure, look_up, provider, service, until
+from conftest import INLINE, Balancers, Machines, Table, ensure, look_up, provider, service, until
 from errors import failure, read
 
 from outrigger_provider import (
@@ -119,23 +119,6 @@ async def test_items_that_hang_do_not_take_the_others_with_them(tmp_path: Path) 
     assert read(results["hangs"].error).code == "DEADLINE_EXCEEDED"
 
 
-async def test_a_query_is_read_and_a_later_view_is_everything(tmp_path: Path) -> None:
-    queries = []
-
-    class Asked(Machines):
-        async def get_instance(self, call: Call, node: v1.Node, query: Query) -> Lookup:
-            queries.append(query)
-            return not_visible_yet()
-
-    async with served(provider(instances=Asked()), tmp_path / "p.sock") as client:
-        for view in (v1.INSTANCE_VIEW_STATE, v1.INSTANCE_VIEW_UNSPECIFIED, 99):
-            request = look_up("a")
-            request.max_staleness.seconds, request.view = 3, view  # type: ignore[assignment]
-            await client.call("BatchGetInstances", request)
-    assert [query.view for query in queries] == [v1.INSTANCE_VIEW_STATE] + 2 * [v1.INSTANCE_VIEW_FULL]
-    assert queries[0].max_staleness.total_seconds() == 3
-
-
 class Listing(Machines):
     """Lists from an async generator."""
 
@@ -192,38 +175,6 @@ async def test_a_list_that_fails_is_not_complete(tmp_path: Path) -> None:
                     assert not part.complete
 
             assert (await failure(all_parts())).reason == reason
-
-
-async def test_what_is_not_implemented_is_neither_offered_nor_served(tmp_path: Path) -> None:
-    named = provider(instances=Machines(), load_balancers=Balancers())
-    async with served(named, tmp_path / "p.sock", shakes_hands=False) as client:
-        offered = (await client.shake_hands()).capabilities
-        assert not offered.instances.list
-        assert (offered.load_balancers.list, offered.load_balancers.plan) == (False, False)
-        fields = [name for name in ("instances", "load_balancers", "node_sets", "routes") if offered.HasField(name)]
-        assert fields == ["instances", "load_balancers", "node_sets"]
-        for name, request in (
-            ("GetVolume", v1.GetVolumeRequest()),
-            ("PlanLoadBalancer", v1.PlanLoadBalancerRequest()),
-        ):
-            assert (await failure(client.call(name, request))).code == "UNIMPLEMENTED"
-        unknown: Any = client.channel.unary_unary("/cloudprovider.v2.Other/Call")
-        assert (await failure(unknown(b""))).code == "UNIMPLEMENTED"
-
-
-async def test_requests_that_are_too_large_or_unreadable_end_their_call_alone(tmp_path: Path) -> None:
-    named = provider(instances=Machines(lambda call, node: not_visible_yet()))
-    named.max_message_bytes = 6 << 20
-    async with served(named, tmp_path / "p.sock") as client:
-        # More than gRPC takes by itself.
-        request = look_up("a")
-        request.items[0].annotations["a"] = "x" * (5 << 20)
-        assert len((await client.call("BatchGetInstances", request)).results) == 1
-        request.items[0].annotations["a"] = "x" * (6 << 20)
-        assert (await failure(client.call("BatchGetInstances", request))).code == "RESOURCE_EXHAUSTED"
-        raw: Any = client.channel.unary_unary(METHODS["BatchGetInstances"].path)
-        assert (await failure(raw(b"\xff"))).code == "UNKNOWN"
-        assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
 
 
 async def test_a_text_of_any_length_is_an_error_within_the_limit(tmp_path: Path) -> None:
@@ -463,20 +414,6 @@ async def test_routes_are_changed_one_at_a_time_for_each_destination(
         assert (await busy).HasField("absent")
         parts = [part async for part in client.call("ListRoutes", v1.ListRoutesRequest())]
         assert [part.complete for part in parts] == [True]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "field"),
-    [
-        (v1.VolumeTopology(labels={"topology.kubernetes.io/zone": "z"}), "found"),
-        (absent(), "absent"),
-        (not_managed("it is of another account"), "not_managed"),
-    ],
-)
-async def test_a_volume_is_looked_up(tmp_path: Path, outcome: Any, field: str) -> None:
-    async with served(provider(volumes=Disks(lambda call, volume: outcome)), tmp_path / "p.sock") as client:
-        response = await client.call("GetVolume", v1.GetVolumeRequest(volume=v1.Volume(name="v")))
-    assert getattr(response, field) == outcome
 
 
 async def test_lines_of_a_call_carry_its_request_id(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -106,31 +105,6 @@ async def started(path: Path, *arguments: str) -> AsyncIterator[Process]:
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-async def test_the_socket_is_for_user_and_group_alone(tmp_path: Path) -> None:
-    async with served(provider(), tmp_path / "run" / "p.sock") as client:
-        status = client.path.lstat()
-        assert stat.S_ISSOCK(status.st_mode)
-        assert stat.S_IMODE(status.st_mode) == 0o660
-        assert stat.S_IMODE(client.path.parent.stat().st_mode) == 0o770
-        assert [path.name for path in client.path.parent.iterdir()] == ["p.sock"]
-    assert not client.path.exists()
-
-
-async def test_a_live_socket_is_refused_and_a_stale_one_replaced(tmp_path: Path) -> None:
-    async with served(provider(), tmp_path / "p.sock") as client:
-        with pytest.raises(SocketError, match="another process serves"):
-            await serve(provider(), client.path, asyncio.Event())
-        assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
-    stale = tmp_path / "stale.sock"
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(stale))
-    before = identity(stale)
-    async with served(provider(), stale) as client:
-        assert identity(stale) != before
-        assert (await client.call("GetStatus", v1.GetStatusRequest())).boot_id
-    assert identity(stale) is None
 
 
 async def test_a_file_that_is_no_socket_stays(tmp_path: Path) -> None:
@@ -309,16 +283,6 @@ async def test_it_ends_with_an_error_in_a_directory_of_another_user(tmp_path: Pa
         line = await process.says("the provider cannot serve")
         assert "Permission denied" in line["error"]
         assert await process.ended() == 1
-
-
-async def test_started_twice_the_second_ends_and_the_first_goes_on(tmp_path: Path) -> None:
-    async with started(tmp_path / "p.sock") as first:
-        await first.says("serving")
-        async with started(tmp_path / "p.sock") as second:
-            line = await second.says("the provider cannot serve")
-            assert "another process serves" in line["error"]
-            assert await second.ended() == 1
-        assert (await probe(first.path))[0]
 
 
 async def test_it_ends_with_an_error_when_its_socket_is_removed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { chmod, chown, lstat, mkdir, mkdtemp, readdir, writeFile } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -24,12 +24,6 @@ async function running(t: { after(work: () => unknown): void }) {
   return { path, child, all, lookup };
 }
 
-test("the socket has mode 0660, and nothing else is left beside it", async (t) => {
-  const { path } = await running(t);
-  assert.equal((await lstat(path)).mode & 0o777, 0o660);
-  assert.deepEqual(await readdir(dirname(path)), ["provider.sock"]);
-});
-
 test("a probe tells whether the provider answers", async (t) => {
   const { path, child } = await running(t);
   assert.deepEqual(await probe(`unix://${path}`), { isHealthy: true, sentence: `the provider at unix://${path} is ready` });
@@ -46,34 +40,11 @@ test("a probe tells whether the provider answers", async (t) => {
   assert.match((await probe(`unix://${silentPath}`, { timeout: 200 })).sentence, /DEADLINE_EXCEEDED/);
 });
 
-test("a live socket is refused and goes on serving; SIGTERM removes it and ends with 0", async (t) => {
-  const { path, child, lookup } = await running(t);
-  await assert.rejects(start("provider", path), /ended with 1: .*cannot serve at .*: another process serves there/);
-  await lookup("a");
-  assert.equal(await stop(child), 0);
-  await assert.rejects(lstat(path), { code: "ENOENT" });
-});
-
 test("of two that start together one serves", async (t) => {
   const path = await temporarySocket();
   const both = await Promise.allSettled([start("provider", path), start("provider", path)]);
   for (const one of both) if (one.status === "fulfilled") t.after(() => stop(one.value, "SIGKILL"));
   assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
-});
-
-test("a socket that a killed process left is replaced; the boot_id is another one", async (t) => {
-  const path = await temporarySocket();
-  const boots = new Set<string>();
-  for (let i = 0; i < 2; i++) {
-    const child = await start("provider", path);
-    t.after(() => stop(child, "SIGKILL"));
-    const all = clients(path);
-    boots.add((await ask(all.provider.getStatus.bind(all.provider), {})).bootId);
-    close(all);
-    await stop(child, "SIGKILL");
-    assert.ok((await lstat(path)).isSocket());
-  }
-  assert.equal(boots.size, 2);
 });
 
 test("a file that is no socket stays, and an endpoint that is none is named", async () => {

@@ -6,7 +6,7 @@ import { Client, type ClientReadableStream, credentials, loadPackageDefinition }
 import { service as healthService } from "grpc-health-check";
 import { type Answer, Batcher, type Call, each, type Instances, type LoadBalancers, ProviderError, type Provider, type Result, type Routes, v1 } from "../src/index.js";
 import { canonicalCidr } from "../src/routes.js";
-import { ask, context, eventually, inline, node, range, reasonOf, refusal, served, service, statusOf } from "./harness.js";
+import { ask, context, eventually, inline, node, reasonOf, refusal, served, service, statusOf } from "./harness.js";
 
 const { READY, ABSENT, NOT_MANAGED } = v1.LoadBalancerDisposition;
 
@@ -99,16 +99,6 @@ test("a status that throws is BROKEN", async (t) => {
   assert.equal((await ask(all.provider.getStatus.bind(all.provider), {})).readiness, v1.Readiness.BROKEN);
 });
 
-test("a message of the size that was named is read; a larger one ends its call, and the connection serves on", async (t) => {
-  const { all, lookup } = await lookups(t, (nodes) => nodes.map(({ name }) => [name, { absent: "CONFIRMED" as const }] as const));
-  const { maxReceiveMessageBytes } = await ask(all.provider.handshake.bind(all.provider), range);
-  const asks = (bytes: number) => ask(all.instances.batchGetInstances.bind(all.instances),
-    { context, items: [node("a", { annotations: { k: "x".repeat(bytes) } })], maxStaleness: undefined, view: v1.InstanceView.FULL });
-  await asks(maxReceiveMessageBytes - 300);
-  assert.match(await refusal(asks(maxReceiveMessageBytes)), /^8: Received message larger than max/);
-  await lookup("a");
-});
-
 test("a cancelled lookup has its signal aborted; a cancelled change is not cut off, but begins no further one", async (t) => {
   const ends: unknown[] = [];
   const wait = async (call: Call) => {
@@ -189,18 +179,6 @@ test("Services of other classes are not touched, and one without a UID is refuse
   assert.match(await refusal(ensure(service("a", { uid: "" }))), /^INVALID_REQUEST: the request has no Service/);
 });
 
-test("a method that is not there is not declared, and refused", async (t) => {
-  const all = await served(t, { instances: { batchGetInstances: () => [] }, loadBalancers: balancers({ planLoadBalancer: () => [] }) });
-  const { capabilities } = await ask(all.provider.handshake.bind(all.provider), range);
-  assert.deepEqual([capabilities?.instances?.list, capabilities?.loadBalancers?.list, capabilities?.loadBalancers?.plan, capabilities?.routes], [false, false, true, undefined]);
-  const list = async () => {
-    for await (const part of all.instances.listInstances({ context, maxStaleness: undefined, view: v1.InstanceView.FULL }) as AsyncIterable<object>) assert.fail(JSON.stringify(part));
-  };
-  assert.match(await refusal(list()), /^12: /);
-  await ask(all.loadBalancers.planLoadBalancer.bind(all.loadBalancers),
-    { context, operation: v1.PlanOperation.DELETE, service: service("a"), targets: undefined, identity: undefined });
-});
-
 test("a list comes in parts of limited size, the last of them complete; an exception leaves it incomplete", async (t) => {
   let fails = false;
   const zone = "z".repeat(700_000);
@@ -264,15 +242,6 @@ test("a destination has one key in all spellings", () => {
   ] as const) {
     assert.equal(canonicalCidr(a) === canonicalCidr(b), isEqual, `${a} and ${b}`);
   }
-});
-
-test("a volume is looked up", async (t) => {
-  const all = await served(t, { volumes: { getVolume: ({ name }) => (name === "gone" ? { absent: "CONFIRMED" } : { found: { labels: { zone: "z1" } } }) } });
-  const outcome = async (name: string) =>
-    (await ask(all.volumes.getVolume.bind(all.volumes), { context, volume: v1.Volume.fromPartial({ name }) })).outcome;
-  const there = await outcome("vol-1");
-  assert.deepEqual(there?.$case === "found" && there.value.labels, { zone: "z1" });
-  assert.equal((await outcome("gone"))?.$case, "absent");
 });
 
 test("callers that wait together share one call of the cloud, which begins after each of them has come", async () => {

@@ -375,25 +375,6 @@ class CallsTest {
   }
 
   @Test
-  void aRequestThatIsTooLargeEndsItsCallAndNotTheConnection() throws Exception {
-    try (Served served = Served.of(provider().instances((Fixtures.LookUp) (call, node) -> found("a")))) {
-      assertEquals(Code.RESOURCE_EXHAUSTED_VALUE,
-          refusal(() -> served.instances().batchGetInstances(lookup("x".repeat(5 << 20)))).getCode());
-      served.instances().batchGetInstances(lookup("a"));
-    }
-  }
-
-  @Test
-  void aMethodThatIsNotServedIsRefused() throws Exception {
-    Fixtures.LookUp lookUp = (call, node) -> found("a");
-    try (Served served = Served.of(provider().instances(lookUp))) {
-      assertEquals(Code.UNIMPLEMENTED_VALUE, refusal(() -> served.loadBalancers().ensureLoadBalancer(ensure("s"))).getCode());
-      assertEquals("CAPABILITY_DISABLED", reason(refusal(() -> served.instances()
-          .listInstances(ListInstancesRequest.newBuilder().setContext(Served.CONTEXT).build()).hasNext())));
-    }
-  }
-
-  @Test
   void aSocketIsTakenOverWhereItIsStaleAndRefusedWhereItIsServed(@TempDir Path folder) throws Exception {
     Path path = folder.resolve("new/provider.sock");
     String endpoint = "unix://" + path;
