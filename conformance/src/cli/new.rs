@@ -34,10 +34,8 @@ pub(super) struct New {
 impl New {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let folder = self.output.unwrap_or_else(|| self.name.as_str().into());
-        let sdk = self
-            .sdk
-            .map(|path| sdk_at(self.language, &path))
-            .transpose()?;
+        let sdk = self.sdk.as_deref();
+        let place = sdk.map(|path| sdk_at(self.language, path)).transpose()?;
         if let Ok(mut entries) = fs::read_dir(&folder)
             && entries.next().is_some()
         {
@@ -47,7 +45,10 @@ impl New {
             );
         }
         let mut text = format!("{} for {}:\n", folder.display(), self.language.title());
-        for file in self.language.project(&self.name, sdk.as_deref()) {
+        if let Some(archive) = sdk.filter(|_| self.language == Language::Typescript) {
+            copy(archive, &folder.join(SDK))?;
+        }
+        for file in self.language.project(&self.name, place.as_deref()) {
             let path = folder.join(&file.path);
             write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;
             writeln!(text, "  {}", file.path)?;
@@ -58,14 +59,32 @@ impl New {
     }
 }
 
+/// The archive of an SDK in its project, which images and CI build elsewhere.
+const SDK: &str = "sdk.tgz";
+
+fn copy(archive: &Path, to: &Path) -> anyhow::Result<()> {
+    let at = || {
+        format!(
+            "--sdk {}: npm takes the .tgz of `npm pack`",
+            archive.display()
+        )
+    };
+    fs::create_dir_all(to.parent().unwrap_or(to))?;
+    fs::copy(archive, to).with_context(at)?;
+    Ok(())
+}
+
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     fs::write(path, text)
 }
 
-/// The absolute path of an SDK, for a manifest.
+/// The path of an SDK for a manifest: absolute, unless it is copied into the project.
 fn sdk_at(language: Language, path: &Path) -> anyhow::Result<String> {
     let at = || format!("--sdk {}", path.display());
+    if language == Language::Typescript {
+        return Ok(SDK.to_owned());
+    }
     if language == Language::Java {
         bail!(
             "{}: Maven finds the SDK in its repositories only: run `mvn install` there, and leave --sdk out",
@@ -125,6 +144,23 @@ mod tests {
         assert!(at(Language::Go, "").is_ok());
         let error = at(Language::Java, "").unwrap_err().to_string();
         assert!(error.contains("run `mvn install` there"), "{error}");
+    }
+
+    #[test]
+    fn archive_for_npm_is_part_of_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let (archive, output) = (folder.path().join("a.tgz"), folder.path().join("acme"));
+        let make = || New {
+            language: Language::Typescript,
+            sdk: Some(archive.clone()),
+            ..new(&output)
+        };
+        assert!(make().run().is_err());
+        fs::write(&archive, "SDK").unwrap();
+        make().run().unwrap();
+        let manifest = fs::read_to_string(output.join("package.json")).unwrap();
+        assert!(manifest.contains("\"file:sdk.tgz\""), "{manifest}");
+        assert_eq!(fs::read_to_string(output.join("sdk.tgz")).unwrap(), "SDK");
     }
 
     fn new(output: &std::path::Path) -> New {
