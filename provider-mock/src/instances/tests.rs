@@ -62,27 +62,6 @@ fn derived_values_never_change() {
 }
 
 #[test]
-fn instances_are_spread_over_the_zones() {
-    let mut inventory = Inventory::default();
-    let mut ids = BTreeSet::new();
-    let mut zones = std::collections::BTreeMap::<_, u32>::new();
-    for index in 0..3_000 {
-        let instance = synthesized(&mut inventory, &by_name(&format!("node-{index}")));
-        ids.insert(instance.id.clone());
-        *zones.entry(instance.zone.to_string()).or_default() += 1;
-    }
-    assert_eq!(ids.len(), 3_000);
-    assert_eq!(
-        zones.keys().collect::<Vec<_>>(),
-        ["mock-1a", "mock-1b", "mock-1c"]
-    );
-    assert!(
-        zones.values().all(|count| (900..1_100).contains(count)),
-        "{zones:?}"
-    );
-}
-
-#[test]
 fn the_kubelets_address_is_the_instances() {
     for (provided, want) in [
         (&["192.0.2.7"][..], &["192.0.2.7", "fd"][..]),
@@ -139,19 +118,6 @@ fn a_name_or_an_id_that_is_taken_is_refused_by_name() {
         assert!(error.contains(says), "{error}");
     }
     assert_eq!(inventory.iter().len(), 1);
-}
-
-#[test]
-fn a_region_of_the_longest_name_has_a_zone() {
-    let region: LabelValue = "r".repeat(63).parse().unwrap();
-    let spec = InstanceSpec {
-        region: Some(region.clone()),
-        ..InstanceSpec::named("a".parse().unwrap())
-    };
-    assert_eq!(
-        spec.build(&placement(), 0, Timestamp::UNIX_EPOCH).zone,
-        region
-    );
 }
 
 /// Something that happens to a cloud which synthesises instances.

@@ -10,7 +10,6 @@ use super::*;
 use crate::instances::{InstanceSpec, Placement, Power};
 use crate::load_balancers::{AddressMode, LoadBalancer, LoadBalancerInventory, ServiceTag, Target};
 use crate::routes::RouteTarget;
-use crate::volumes::VolumeState;
 use crate::{Cloud, CloudConfig};
 
 fn file(directory: &Path) -> StateFile {
@@ -156,28 +155,6 @@ fn routes_are_read_as_they_were() {
 }
 
 #[test]
-fn volumes_are_read_as_they_were() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = file(directory.path());
-    let volume = |handle: &str, zones: &[&str], state| Volume {
-        handle: handle.into(),
-        region: "r".into(),
-        zones: zones.iter().map(ToString::to_string).collect(),
-        state,
-    };
-    let volumes = [
-        volume("vol-1", &["a", "b"], VolumeState::Available),
-        volume("vol-2", &[], VolumeState::Foreign),
-    ];
-    let written = Holdings {
-        volumes: volumes.map(|one| (one.handle.clone(), one)).into(),
-        ..Holdings::default()
-    };
-    state.write(&written).unwrap();
-    assert_eq!(state.read().unwrap(), Some(written));
-}
-
-#[test]
 fn the_file_is_for_its_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
@@ -187,12 +164,6 @@ fn the_file_is_for_its_owner_alone() {
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();
     let mode = fs::metadata(&state.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-}
-
-#[test]
-fn no_file_is_a_new_cloud() {
-    let directory = tempfile::tempdir().unwrap();
-    assert_eq!(file(directory.path()).read().unwrap(), None);
 }
 
 #[test]
@@ -287,35 +258,4 @@ async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
     let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
     kept.unwrap();
     assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 2_000);
-}
-
-#[tokio::test]
-async fn changes_are_written_while_it_runs() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = file(directory.path());
-    let cloud = Cloud::new(CloudConfig::new().unwrap());
-    let keeper = Keeper::new(state.clone(), cloud.clone(), Duration::from_millis(1));
-    let stop = CancellationToken::new();
-    let changing = async {
-        for wanted in 1..=3 {
-            cloud
-                .create(InstanceSpec::named(format!("n-{wanted}").parse().unwrap()))
-                .unwrap();
-            let saved = async {
-                while state
-                    .read()
-                    .unwrap()
-                    .is_none_or(|saved| saved.instances.iter().len() < wanted)
-                {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(20), saved)
-                .await
-                .expect("it is not saved");
-        }
-        stop.cancel();
-    };
-    let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
-    kept.unwrap();
 }

@@ -99,24 +99,3 @@ async fn pod_cidrs_outlive_a_restart() {
     }
     mock.terminate().await;
 }
-
-#[tokio::test]
-async fn an_orderly_end_saves_everything() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state.json");
-    let path = state.to_str().unwrap();
-    // No write but the first and the last.
-    let flags = [
-        "--synthesize-instances",
-        "--state",
-        path,
-        "--state-interval",
-        "1h",
-    ];
-    let mock = Served::start(directory.path(), &flags).await;
-    mock.ask(&names(500)).await.unwrap();
-    mock.terminate().await;
-    let mock = Served::start(directory.path(), &flags).await;
-    assert_eq!(mock.count("list", "instances").await, 500);
-    mock.terminate().await;
-}
