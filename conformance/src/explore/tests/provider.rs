@@ -1,4 +1,4 @@
-//! A provider in the process of the test, whose cloud is a file: right, or with one defect that only a change shows.
+//! A provider in the process of the test, whose cloud is a file: right, or with one defect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,28 +14,18 @@ use outrigger_provider_sdk::{
     v1::{self, Service},
 };
 use tempfile::TempDir;
-use tokio::{net::UnixStream, task::JoinSet, time::Instant};
+use tokio::{net::UnixStream, task::JoinSet};
 
 use crate::{
     inputs::{Inputs, Machine},
     run::Settings,
 };
 
-/// A mistake after a change, or a habit that is none. Each answer about a new Service is right.
+/// A mistake that no answer shows, or a habit that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// A port that is removed is served on, which no lookup says.
-    KeepsRemovedPorts,
     /// The firewall rule of a port that was removed is left by the deletion.
     LeavesRulesOfRemovedPorts,
-    /// A lookup says another address once the source ranges have changed.
-    OldAddressIsSaid,
-    /// A Service that was deleted and made again has the ports of before.
-    ReturnsWithOldPorts,
-    /// An update without targets changes nothing.
-    ForgetsTargets,
-    /// A deletion looks by a list that shows a load balancer a moment after it was made, as that of a cloud may.
-    DeletesByALateList,
     /// A deletion leaves one firewall rule.
     LeavesARule,
     /// The list has an address more than the answers about the Service: no mistake.
@@ -44,36 +34,19 @@ pub(super) enum Defect {
     Hesitates,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Balancer {
-    name: String,
     ports: BTreeSet<String>,
-    served: BTreeSet<String>,
     sources: Vec<String>,
     targets: Vec<String>,
-    sources_changed: bool,
-    made: Option<Instant>,
-    /// The provider does not know it any more.
-    is_lost: bool,
-}
-
-impl Balancer {
-    fn is_young(&self) -> bool {
-        self.made.is_some_and(|made| made.elapsed() < LATE)
-    }
 }
 
 #[derive(Debug, Default)]
 struct Cloud {
     balancers: BTreeMap<String, Balancer>,
     rules: BTreeSet<String>,
-    /// Ports by the name of a Service that was deleted.
-    remembered: BTreeMap<String, BTreeSet<String>>,
     calls: usize,
 }
-
-/// How late a list may be.
-const LATE: Duration = Duration::from_millis(300);
 
 #[derive(Clone)]
 struct Balancers {
@@ -115,7 +88,7 @@ impl Faulty {
                 ..Machine::default()
             })
             .to_vec();
-        inputs.limits.late = LATE.try_into().unwrap();
+        inputs.limits.late = jiff::SignedDuration::ZERO;
         inputs.commands.cloud_state = ["cat", balancers.file.to_str().unwrap()]
             .map(str::to_owned)
             .to_vec();
@@ -158,16 +131,12 @@ impl Balancers {
         let mut cloud = self.cloud.lock().unwrap();
         let result = work(&mut cloud);
         let balancers = cloud.balancers.iter();
-        let balancers = balancers.map(|(uid, one)| {
-            format!("{uid} {:?} {:?} {:?}", one.served, one.sources, one.targets)
-        });
+        let balancers = balancers.map(|(uid, one)| format!("{uid} {one:?}"));
         let lines: Vec<_> = balancers.chain(cloud.rules.iter().cloned()).collect();
         fs::write(&self.file, lines.join("\n")).unwrap();
         result
     }
-}
 
-impl Balancers {
     /// Refuses every fifth call for the moment.
     fn hesitate(&self) -> Result<(), Error> {
         let calls = self.with(|cloud| {
@@ -189,14 +158,10 @@ impl Balancers {
 fn desired(service: &Service, targets: Vec<String>) -> Balancer {
     let ports = service.ports.iter();
     let ports = ports.map(|one| format!("{}/{}:{}", one.protocol, one.port, one.node_port));
-    let ports: BTreeSet<_> = ports.collect();
     Balancer {
-        name: service.name.clone(),
-        served: ports.clone(),
-        ports,
+        ports: ports.collect(),
         sources: service.load_balancer_source_ranges.clone(),
         targets,
-        ..Balancer::default()
     }
 }
 
@@ -204,11 +169,15 @@ fn names(targets: &Targets) -> Vec<String> {
     targets.iter().map(|node| node.name.clone()).collect()
 }
 
-fn ready(last: u8) -> Answer {
-    answer::ready([v1::LoadBalancerIngress {
-        ip: format!("198.18.0.{last}"),
+fn point(ip: &str) -> v1::LoadBalancerIngress {
+    v1::LoadBalancerIngress {
+        ip: ip.to_owned(),
         ..v1::LoadBalancerIngress::default()
-    }])
+    }
+}
+
+fn ready() -> Answer {
+    answer::ready([point("198.18.0.1")])
 }
 
 impl LoadBalancers for Balancers {
@@ -227,20 +196,15 @@ impl LoadBalancers for Balancers {
     ) -> Result<Answer, Error> {
         let service = request.service();
         self.hesitate()?;
-        Ok(self.with(|cloud| {
-            let one = cloud.balancers.get(&service.uid);
-            let Some(one) = one.filter(|one| !one.is_lost) else {
-                return answer::absent();
-            };
-            let targets = targets.map_or_else(|| one.targets.clone(), names);
-            let desired = desired(service, targets);
-            let same = (&desired.ports, &desired.sources, &desired.targets)
-                == (&one.ports, &one.sources, &one.targets);
-            let is_other = self.has(Defect::OldAddressIsSaid) && one.sources_changed;
-            if same {
-                ready(if is_other { 2 } else { 1 })
-            } else {
-                answer::differs("it is another one")
+        Ok(self.with(|cloud| match cloud.balancers.get(&service.uid) {
+            None => answer::absent(),
+            Some(one) => {
+                let targets = targets.map_or_else(|| one.targets.clone(), names);
+                if desired(service, targets) == *one {
+                    ready()
+                } else {
+                    answer::differs("it is another one")
+                }
             }
         }))
     }
@@ -253,36 +217,23 @@ impl LoadBalancers for Balancers {
     ) -> Result<Answer, Error> {
         let service = request.service();
         self.hesitate()?;
-        let mut desired = desired(service, names(targets));
-        self.with(|cloud| {
-            let before = cloud.balancers.get(&service.uid);
-            let old = cloud.remembered.get(&service.name);
-            if let Some(old) =
-                old.filter(|_| before.is_none() && self.has(Defect::ReturnsWithOldPorts))
-            {
-                desired.ports.clone_from(old);
-            }
-            let before = before.cloned().unwrap_or_default();
-            desired.made = before.made.or_else(|| Some(Instant::now()));
-            if self.has(Defect::KeepsRemovedPorts) {
-                desired.served.extend(before.served);
-            }
-            desired.sources_changed = before.sources != desired.sources && !before.ports.is_empty();
+        let desired = desired(service, names(targets));
+        let calls = self.with(|cloud| {
             let rule = |port: &String| format!("rule {} {port}", service.uid);
-            if !self.has(Defect::LeavesRulesOfRemovedPorts) {
+            let before = cloud.balancers.get(&service.uid);
+            if let Some(before) = before.filter(|_| !self.has(Defect::LeavesRulesOfRemovedPorts)) {
                 for port in &before.ports {
                     cloud.rules.remove(&rule(port));
                 }
             }
             cloud.rules.extend(desired.ports.iter().map(rule));
             cloud.balancers.insert(service.uid.clone(), desired);
+            cloud.calls
         });
-        let is_slow =
-            self.has(Defect::Hesitates) && self.with(|cloud| cloud.calls.is_multiple_of(4));
-        if is_slow {
+        if self.has(Defect::Hesitates) && calls.is_multiple_of(4) {
             return Ok(answer::in_progress(Duration::from_millis(1), []));
         }
-        Ok(ready(1))
+        Ok(ready())
     }
 
     async fn update_load_balancer_nodes(
@@ -291,17 +242,14 @@ impl LoadBalancers for Balancers {
         request: &v1::UpdateLoadBalancerNodesRequest,
         targets: &Targets,
     ) -> Result<Answer, Error> {
-        let service = request.service();
         self.hesitate()?;
-        let targets = names(targets);
-        Ok(self.with(|cloud| {
-            let Some(one) = cloud.balancers.get_mut(&service.uid) else {
-                return answer::absent();
-            };
-            if !(targets.is_empty() && self.has(Defect::ForgetsTargets)) {
-                one.targets = targets;
+        let uid = &request.service().uid;
+        Ok(self.with(|cloud| match cloud.balancers.get_mut(uid) {
+            None => answer::absent(),
+            Some(one) => {
+                one.targets = names(targets);
+                answer::ready([])
             }
-            answer::ready([])
         }))
     }
 
@@ -310,24 +258,16 @@ impl LoadBalancers for Balancers {
         _: &Context,
         request: &v1::DeleteLoadBalancerRequest,
     ) -> Result<Answer, Error> {
-        let service = request.service();
+        let uid = &request.service().uid;
         self.hesitate()?;
         self.with(|cloud| {
-            if self.has(Defect::DeletesByALateList)
-                && let Some(one) = cloud.balancers.get_mut(&service.uid)
-                && one.is_young()
+            let ports = cloud.balancers.remove(uid).map(|one| one.ports);
+            for port in ports
+                .iter()
+                .flatten()
+                .filter(|_| !self.has(Defect::LeavesARule))
             {
-                one.is_lost = true;
-                return;
-            }
-            if let Some(one) = cloud.balancers.remove(&service.uid) {
-                for port in &one.ports {
-                    let rule = format!("rule {} {port}", service.uid);
-                    if !self.has(Defect::LeavesARule) {
-                        cloud.rules.remove(&rule);
-                    }
-                }
-                cloud.remembered.insert(one.name, one.ports);
+                cloud.rules.remove(&format!("rule {uid} {port}"));
             }
         });
         Ok(answer::absent())
@@ -339,32 +279,23 @@ impl LoadBalancers for Balancers {
         all: &mut LoadBalancerSink,
     ) -> Result<(), Error> {
         self.hesitate()?;
-        let uids: Vec<_> = self.with(|cloud| {
-            let all = cloud.balancers.iter();
-            let shown = all.filter(|(_, one)| !one.is_lost || !one.is_young());
-            shown.map(|(uid, _)| uid.clone()).collect()
-        });
-        for (number, uid) in (2..).zip(uids) {
-            let service = v1::ServiceRef {
-                uid: uid.clone(),
-                ..v1::ServiceRef::default()
-            };
-            let id = v1::LoadBalancerIdentity {
-                id: uid,
-                ..v1::LoadBalancerIdentity::default()
-            };
-            let mut status = ready(1).status;
-            if self.has(Defect::ListsAnAddressMore)
-                && let Some(status) = &mut status
+        let uids: Vec<_> = self.with(|cloud| cloud.balancers.keys().cloned().collect());
+        for (number, uid) in uids.into_iter().enumerate() {
+            let mut status = ready().status;
+            if let Some(status) = &mut status
+                && self.has(Defect::ListsAnAddressMore)
             {
-                status.ingress.push(v1::LoadBalancerIngress {
-                    ip: format!("198.18.1.{number}"),
-                    ..v1::LoadBalancerIngress::default()
-                });
+                status.ingress.push(point(&format!("198.18.1.{number}")));
             }
             let owned = v1::OwnedLoadBalancer {
-                identity: Some(id),
-                service: Some(service),
+                identity: Some(v1::LoadBalancerIdentity {
+                    id: uid.clone(),
+                    ..v1::LoadBalancerIdentity::default()
+                }),
+                service: Some(v1::ServiceRef {
+                    uid,
+                    ..v1::ServiceRef::default()
+                }),
                 status,
             };
             all.send(owned).await?;
