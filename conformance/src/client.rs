@@ -11,7 +11,6 @@ use outrigger_api::{
     Method, MethodRequest,
     v1::{CallContext, GetStatusRequest, SyncNodeSetRequest, SyncNodeSetResponse},
 };
-use tokio::sync::watch;
 use tonic::{metadata::MetadataMap, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
@@ -20,7 +19,7 @@ pub use exchange::Listed;
 
 use crate::{
     call_error::CallError,
-    connection::{self, Manner, Wire},
+    connection::{self, Wire},
     inputs::Cluster,
     ledger::Ledger,
 };
@@ -37,8 +36,6 @@ pub struct Client {
     deadline: Option<Duration>,
     /// Metadata of every call.
     metadata: MetadataMap,
-    /// True: streams of answers are read.
-    reads: Option<watch::Receiver<bool>>,
 }
 
 /// `grpc.health.v1.Health.Check`, with the deadline of the status.
@@ -52,11 +49,11 @@ impl Client {
     /// Connects to the socket.
     pub(crate) async fn dial(
         socket: &Path,
-        manner: Manner<'_>,
+        authority: &str,
         ledger: Arc<Ledger>,
         cluster: &Cluster,
     ) -> Result<Self, String> {
-        let (channel, wire) = connection::dial(socket, manner).await?;
+        let (channel, wire) = connection::dial(socket, authority).await?;
         Ok(Self {
             channel,
             wire: Arc::new(wire),
@@ -64,7 +61,6 @@ impl Client {
             cluster: cluster.clone(),
             deadline: None,
             metadata: MetadataMap::new(),
-            reads: None,
         })
     }
 
@@ -112,15 +108,6 @@ impl Client {
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self {
             deadline: Some(deadline),
-            ..self.clone()
-        }
-    }
-
-    /// The same connection; streams of answers are not read before `reads` is true.
-    #[must_use]
-    pub fn reading_when(&self, reads: watch::Receiver<bool>) -> Self {
-        Self {
-            reads: Some(reads),
             ..self.clone()
         }
     }

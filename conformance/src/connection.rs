@@ -13,23 +13,8 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-/// How a connection is made.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner<'a> {
-    pub(crate) authority: &'a str,
-    /// Bytes of one answer that the provider may send before they are read; none: as tonic has it.
-    pub(crate) window: Option<u32>,
-}
-
-impl Default for Manner<'_> {
-    /// The manner of the controller.
-    fn default() -> Self {
-        Self {
-            authority: "localhost",
-            window: None,
-        }
-    }
-}
+/// The authority of the controller's connections.
+pub(crate) const AUTHORITY: &str = "localhost";
 
 /// The socket below a connection.
 #[derive(Debug)]
@@ -45,7 +30,7 @@ impl Wire {
 }
 
 /// Connects once: a channel whose connection was lost fails, and does not make another one.
-pub(crate) async fn dial(socket: &Path, manner: Manner<'_>) -> Result<(Channel, Wire), String> {
+pub(crate) async fn dial(socket: &Path, authority: &str) -> Result<(Channel, Wire), String> {
     let at = socket.display();
     let refused = |error: io::Error| format!("cannot connect to {at}: {error}");
     let stream = UnixStream::connect(socket).await.map_err(refused)?;
@@ -55,12 +40,10 @@ pub(crate) async fn dial(socket: &Path, manner: Manner<'_>) -> Result<(Channel, 
         let stream = stream.take();
         std::future::ready(stream.ok_or_else(|| io::Error::other("the connection was lost")))
     });
-    let authority = manner.authority;
     let uri: Uri = format!("http://{authority}")
         .parse()
         .map_err(|error| format!("{authority:?} is no authority: {error}"))?;
     let channel = Endpoint::from(uri)
-        .initial_stream_window_size(manner.window)
         .connect_with_connector(once)
         .await
         .map_err(|error| format!("{at} does not speak gRPC: {}", with_sources(&error)))?;
@@ -96,7 +79,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("provider.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let dialed = dial(&path, Manner::default());
+        let dialed = dial(&path, AUTHORITY);
         let (dialed, accepted) = tokio::join!(dialed, listener.accept());
         let ((channel, wire), (mut provider, _)) = (dialed.unwrap(), accepted.unwrap());
         let mut preface = [0; 3];

@@ -14,7 +14,7 @@ use crate::{
     case::Case,
     cases,
     client::Client,
-    connection::Manner,
+    connection::AUTHORITY,
     inputs::{Inputs, limit},
     ledger::Ledger,
     leftovers::Leftovers,
@@ -264,7 +264,7 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
     };
     let dial = || {
         let ledger = Arc::clone(&ledger);
-        Client::dial(endpoint.path(), Manner::default(), ledger, &inputs.cluster)
+        Client::dial(endpoint.path(), AUTHORITY, ledger, &inputs.cluster)
     };
     let shake = |client: Client| async move {
         let answered = client.call(handshake_request(inputs)).await;

@@ -24,7 +24,9 @@ use outrigger_provider_sdk::Endpoint;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-pub(crate) use load_balancers::{Unended, answered_or_lost, expect_one_of, is_passing, repeated};
+pub(crate) use load_balancers::{
+    Unended, answered_or_lost, expect_one_of, is_passing, patiently, repeated,
+};
 pub use load_balancers::{describe, name_of, port};
 pub(crate) use nodes::{inline, named, upload};
 pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
@@ -33,7 +35,7 @@ use crate::{
     capability::Capability,
     client::Client,
     commands::{self, Provider},
-    connection::Manner,
+    connection::AUTHORITY,
     explore::state::{differences, resources},
     inputs::Inputs,
     ledger::{Ledger, Observations},
@@ -74,16 +76,16 @@ pub struct Subject {
 
 impl Suite {
     /// A new connection without a handshake.
-    async fn dial(&self, manner: Manner<'_>) -> Verdict<Client> {
+    async fn dial(&self, authority: &str) -> Verdict<Client> {
         let ledger = Arc::clone(&self.ledger);
         let (socket, cluster) = (self.endpoint.path(), &self.inputs.cluster);
-        let dialed = Client::dial(socket, manner, ledger, cluster).await;
+        let dialed = Client::dial(socket, authority, ledger, cluster).await;
         dialed.required("the provider accepts a connection")
     }
 
     /// A new connection on which a handshake was made.
-    async fn connect(&self, manner: Manner<'_>) -> Verdict<Client> {
-        let client = self.dial(manner).await?;
+    async fn connect(&self) -> Verdict<Client> {
+        let client = self.dial(AUTHORITY).await?;
         client.call(handshake_request(&self.inputs)).await?;
         Ok(client)
     }
@@ -93,7 +95,7 @@ impl Subject {
     /// Connects for a case.
     pub(crate) async fn of(suite: &Arc<Suite>, case: &'static str) -> Verdict<Self> {
         Ok(Self {
-            client: suite.connect(Manner::default()).await?,
+            client: suite.connect().await?,
             suite: Arc::clone(suite),
             case,
             made: Arc::default(),
@@ -174,22 +176,17 @@ impl Subject {
 
     /// A new connection without a handshake.
     pub async fn dial(&self) -> Verdict<Client> {
-        self.dial_with(Manner::default()).await
+        self.dial_to(AUTHORITY).await
     }
 
-    /// A new connection made in another way, without a handshake.
-    pub(crate) async fn dial_with(&self, manner: Manner<'_>) -> Verdict<Client> {
-        self.suite.dial(manner).await
+    /// The same, with another authority.
+    pub(crate) async fn dial_to(&self, authority: &str) -> Verdict<Client> {
+        self.suite.dial(authority).await
     }
 
     /// The same case with a new connection on which a handshake was made.
     pub async fn connect(&self) -> Verdict<Self> {
-        self.connect_with(Manner::default()).await
-    }
-
-    /// The same, made in another way.
-    pub(crate) async fn connect_with(&self, manner: Manner<'_>) -> Verdict<Self> {
-        Ok(self.over(self.suite.connect(manner).await?))
+        Ok(self.over(self.suite.connect().await?))
     }
 
     /// The same case and connection, with one deadline for every call.

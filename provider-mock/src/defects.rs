@@ -193,10 +193,10 @@ impl Defect {
 
     /// True if a case that is none of [`cases`](Self::cases) may fail by it.
     pub fn may_fail(&self, case: &str) -> bool {
-        // A call behind a defect begins once its request is whole, after the SIGTERM of RES-21.
+        // A call behind a defect begins once its request is whole, after the SIGTERM of RES-10.
         let upload = Method::SyncNodeSet.path;
         let holds_uploads = || self.hooks.iter().any(|(on, _)| on.is_about(upload));
-        self.by_chance.contains(&case) || case == "RES-21" && holds_uploads()
+        self.by_chance.contains(&case) || case == "RES-10" && holds_uploads()
     }
 
     /// Puts it between the callers and a provider: to the mistake a fault is one of the cloud.

@@ -1,7 +1,5 @@
 //! The socket, HTTP/2, messages and methods.
 
-mod slow_readers;
-
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use futures::future::try_join_all;
@@ -21,7 +19,6 @@ use tonic::{
 use crate::{
     capability::Capability,
     case::{Check, check},
-    connection::Manner,
     inputs::limit,
     subject::Subject,
     verdict::{Required as _, Verdict, expect, failed},
@@ -38,12 +35,10 @@ pub(super) fn checks() -> Vec<Check> {
         check("TRN-06", largest_message),
         check("TRN-07", too_large_message),
         check("TRN-08", unknown_field),
-        check("TRN-09", unknown_method),
-        check("TRN-10", unknown_service),
+        check("TRN-09", unimplemented),
         check("TRN-11", idle),
         check("TRN-12", cancelled),
         check("TRN-13", unknown_metadata),
-        check("TRN-14", slow_readers::check),
     ]
 }
 
@@ -60,11 +55,7 @@ fn mode(subject: &Subject) -> Verdict {
 
 async fn authorities(subject: &Subject) -> Verdict {
     for authority in ["localhost", "provider.example:443", "[::1]", "a"] {
-        let manner = Manner {
-            authority,
-            ..Manner::default()
-        };
-        let client = subject.dial_with(manner).await?;
+        let client = subject.dial_to(authority).await?;
         let answered = client.call(GetStatusRequest {}).await;
         answered.required(format!(
             "GetStatus with the authority {authority:?} is answered"
@@ -162,29 +153,23 @@ async fn unknown_field(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn unknown_method(subject: &Subject) -> Verdict {
-    unimplemented(
-        subject,
+async fn unimplemented(subject: &Subject) -> Verdict {
+    for path in [
         "/cloudprovider.v1.ProviderService/ConformanceCheck",
-    )
-    .await
-}
-
-async fn unknown_service(subject: &Subject) -> Verdict {
-    unimplemented(subject, "/cloudprovider.v1.ConformanceService/Check").await
-}
-
-async fn unimplemented(subject: &Subject, path: &'static str) -> Verdict {
-    let expected = format!("{path} is {}", code_name(Code::Unimplemented));
-    let method = Method {
-        name: "an unknown method",
-        path,
-        ..*GET_STATUS
-    };
-    match subject.client.send_bytes(&method, Vec::new()).await {
-        Ok(()) => Err(failed(expected, "it is answered")),
-        Err(error) => expect(error.code == Code::Unimplemented, expected, error),
+        "/cloudprovider.v1.ConformanceService/Check",
+    ] {
+        let expected = format!("{path} is {}", code_name(Code::Unimplemented));
+        let method = Method {
+            name: "an unknown method",
+            path,
+            ..*GET_STATUS
+        };
+        match subject.client.send_bytes(&method, Vec::new()).await {
+            Ok(()) => return Err(failed(expected, "it is answered")),
+            Err(error) => expect(error.code == Code::Unimplemented, expected, error)?,
+        }
     }
+    Ok(())
 }
 
 async fn idle(subject: &Subject) -> Verdict {

@@ -19,7 +19,6 @@ pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![
         check("VOL-02", malformed),
         check("VOL-03", absent),
-        check("VOL-11", absent_is_confirmed),
         check("VOL-07", foreign),
         check("VOL-08", failing_cloud),
         check("VOL-06", young),
@@ -110,12 +109,6 @@ fn is_absent(answer: &Answer, certainty: AbsenceCertainty) -> bool {
 }
 
 async fn absent(subject: &Subject) -> Verdict {
-    let is_right = |answer: &Answer| matches!(answer, Ok(Outcome::Absent(_)));
-    let input = subject.inputs().volumes.absent.as_ref();
-    is(subject, input, "absent", is_right).await
-}
-
-async fn absent_is_confirmed(subject: &Subject) -> Verdict {
     let is_right = |answer: &Answer| is_absent(answer, AbsenceCertainty::Confirmed);
     let input = subject.inputs().volumes.absent.as_ref();
     is(subject, input, "absent, CONFIRMED", is_right).await

@@ -41,10 +41,6 @@ impl Client {
                 .await
         };
         let opened = self.awaited(method.name, deadline, open).await?;
-        if let Some(reads) = &self.reads {
-            // Where its other end is gone, the stream is read.
-            let _ = reads.clone().wait_for(|reads| *reads).await;
-        }
         let silence = method.max_silence.unwrap_or(deadline);
         let (mut stream, mut messages) = (opened.into_inner(), Vec::new());
         while let Some(message) = self.awaited(method.name, silence, stream.message()).await? {

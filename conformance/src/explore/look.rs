@@ -1,12 +1,9 @@
 //! Looks at the provider and its cloud: held against the desired state, and as lines that two stages can be compared by.
 
-use std::time::Duration;
-
 use outrigger_api::v1::{
     ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition,
     NodeTargets, OwnedLoadBalancer, Service,
 };
-use tokio::time::{Instant, sleep};
 
 use super::{
     rule::{Broken, Rule},
@@ -14,30 +11,9 @@ use super::{
     state::{self, Identities},
 };
 use crate::{
-    call_error::CallError,
     inputs::limit,
-    subject::{Subject, Unended, describe, is_passing, repeated},
+    subject::{Subject, Unended, describe, patiently, repeated},
 };
-
-/// Between two calls of which the first one was refused for the moment.
-const MOMENT: Duration = Duration::from_millis(50);
-
-/// Calls again after an error that the controller repeats without showing it.
-async fn patient<T>(
-    subject: &Subject,
-    call: impl AsyncFn() -> Result<T, CallError>,
-) -> Result<T, CallError> {
-    let started = Instant::now();
-    let within = limit(subject.inputs().limits.ready);
-    loop {
-        match call().await {
-            Err(error) if is_passing(&error) && started.elapsed() < within => {
-                sleep(error.retry_after.unwrap_or(MOMENT).max(MOMENT)).await;
-            }
-            answered => return answered,
-        }
-    }
-}
 
 /// `GetLoadBalancer` until it has this disposition, as long as it is in progress.
 async fn get(
@@ -57,7 +33,8 @@ pub(super) async fn balancers(subject: &Subject) -> Result<Vec<OwnedLoadBalancer
         return Ok(Vec::new());
     }
     let request = ListLoadBalancersRequest::default;
-    let listed = patient(subject, async || subject.client.list(request()).await).await;
+    let within = limit(subject.inputs().limits.ready);
+    let listed = patiently(within, async || subject.client.list(request()).await).await;
     let listed = listed.map_err(|error| Rule::LIST.broken("a list is answered", error))?;
     if listed.is_complete() {
         return Ok(listed.entries);

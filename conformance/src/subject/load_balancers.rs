@@ -251,23 +251,33 @@ pub(crate) async fn repeated(
 ) -> Result<LoadBalancerAnswer, Unended> {
     let started = Instant::now();
     loop {
-        let (wait, actual) = match call().await {
-            Ok(answer) if ended.contains(&answer.disposition()) => return Ok(answer),
-            Ok(answer) if answer.disposition() == Disposition::InProgress => {
-                let wait = answer.retry_after.and_then(|wait| wait.try_into().ok());
-                (wait.unwrap_or(LONGEST), Unended::Other(describe(&answer)))
-            }
-            Ok(answer) => return Err(Unended::Other(describe(&answer))),
-            Err(error) if is_passing(&error) => {
-                let wait = error.retry_after.unwrap_or(SHORTEST);
-                (wait, Unended::Error(error))
-            }
-            Err(error) => return Err(Unended::Error(error)),
-        };
-        if started.elapsed() > within {
-            return Err(actual);
+        let left = within.saturating_sub(started.elapsed());
+        let answer = patiently(left, &mut call).await.map_err(Unended::Error)?;
+        if ended.contains(&answer.disposition()) {
+            return Ok(answer);
         }
-        sleep(wait.clamp(SHORTEST, LONGEST)).await;
+        if answer.disposition() != Disposition::InProgress || started.elapsed() > within {
+            return Err(Unended::Other(describe(&answer)));
+        }
+        let wait = answer.retry_after.and_then(|wait| wait.try_into().ok());
+        sleep(wait.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)).await;
+    }
+}
+
+/// Calls again after an error that the controller repeats without showing it.
+pub(crate) async fn patiently<T>(
+    within: Duration,
+    mut call: impl AsyncFnMut() -> Result<T, CallError>,
+) -> Result<T, CallError> {
+    let started = Instant::now();
+    loop {
+        match call().await {
+            Err(error) if is_passing(&error) && started.elapsed() <= within => {
+                let wait = error.retry_after.unwrap_or(SHORTEST);
+                sleep(wait.clamp(SHORTEST, LONGEST)).await;
+            }
+            answered => return answered,
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Routes, called as the controller calls.
 
-use std::time::Duration;
-
 use ipnet::IpNet;
 use outrigger_api::{
     MethodRequest as _,
@@ -10,13 +8,12 @@ use outrigger_api::{
         InstanceView, ListRoutesRequest, Node, Route, instance_result,
     },
 };
-use tokio::time::{Instant, sleep};
 
-use super::{Subject, is_passing};
+use super::{Subject, patiently};
 use crate::{
     call_error::CallError,
     inputs::limit,
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Required as _, Verdict, expect, failed, skipped},
 };
 
 /// A method that changes routes.
@@ -30,10 +27,6 @@ pub(crate) enum Change {
 
 /// The route as the provider answered it, or else as it was sent; or its error.
 pub(crate) type Changed = Result<Route, CallError>;
-
-/// The wait between two calls about one route, where the provider names none.
-const WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 impl Change {
     const fn rpc(self) -> &'static str {
@@ -180,22 +173,12 @@ impl Subject {
         };
         let mut ended = Vec::with_capacity(routes.len());
         for route in routes {
-            let started = Instant::now();
-            loop {
-                let error = match self.change_route(change, None, route).await? {
-                    Ok(changed) => {
-                        ended.push(changed);
-                        break;
-                    }
-                    Err(error) => error,
-                };
-                if !is_passing(&error) || started.elapsed() > within {
-                    let expected = format!("{} is OK within {within:?}", change.rpc());
-                    return Err(failed(expected, error));
-                }
-                let wait = error.retry_after.unwrap_or(WAIT);
-                sleep(wait.clamp(WAIT, LONGEST_WAIT)).await;
-            }
+            let call = async || match self.change_route(change, None, route).await {
+                Ok(changed) => changed.map(Ok),
+                Err(stop) => Ok(Err(stop)),
+            };
+            let expected = format!("{} is OK within {within:?}", change.rpc());
+            ended.push(patiently(within, call).await.required(expected)??);
         }
         Ok(ended)
     }

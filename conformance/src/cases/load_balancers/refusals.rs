@@ -23,7 +23,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("LBS-37", without_uid),
         check("LBS-08", foreign_annotation),
         check("LBS-38", refused_change),
-        check("LBS-39", delete_of_refused),
         check("LBS-45", full_account),
     ]
 }
@@ -219,12 +218,7 @@ async fn refused_change(subject: &Subject) -> Verdict {
     let (service, _) = subject.balanced().await?;
     let (bad, reasons) = with_bad_part(subject, &service)?;
     is_refused(try_ensure(subject, &bad).await?, &reasons)?;
-    subject.get_is(&service, Disposition::Ready).await
-}
-
-async fn delete_of_refused(subject: &Subject) -> Verdict {
-    let (service, _) = subject.balanced().await?;
-    let (bad, _) = with_bad_part(subject, &service)?;
+    subject.get_is(&service, Disposition::Ready).await?;
     let ended = subject.delete(&bad).await?;
     expect_one_of(&[Disposition::Absent], &ended, "ABSENT")?;
     nothing_made(subject, &service).await

@@ -18,8 +18,7 @@ pub(super) fn checks() -> Vec<Check> {
         check("RES-01", killed_in_ensure),
         check("RES-23", repeated_after_cancel),
         check("RES-05", many_at_once),
-        check("RES-16", two_deletes),
-        check("RES-17", ensure_and_delete),
+        check("RES-16", delete_beside),
         check("RES-18", survives_restart),
     ]
 }
@@ -92,28 +91,24 @@ async fn many_at_once(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn two_deletes(subject: &Subject) -> Verdict {
+async fn delete_beside(subject: &Subject) -> Verdict {
     let other = subject.connect().await?;
-    let service = subject.service();
-    subject.ensure_all(&service).await?;
-    let both = join(subject.delete_once(&service), other.delete_once(&service));
-    let (first, second) = Box::pin(both).await;
-    answered_or_lost(first)?;
-    answered_or_lost(second)?;
-    gone(subject, &service).await
-}
-
-async fn ensure_and_delete(subject: &Subject) -> Verdict {
-    let other = subject.connect().await?;
-    for _ in 0..3 {
+    for is_made in [true, false, false, false] {
         let service = subject.service();
         let targets = subject.targets(&subject.target_nodes()).await?;
-        let both = join(
-            subject.ensure_once(&service, targets),
-            other.delete_once(&service),
-        );
-        let (ensured, deleted) = Box::pin(both).await;
-        answered_or_lost(ensured)?;
+        if is_made {
+            subject.ensure_all(&service).await?;
+        }
+        let beside = async {
+            if is_made {
+                subject.delete_once(&service).await
+            } else {
+                subject.ensure_once(&service, targets).await
+            }
+        };
+        let both = join(beside, other.delete_once(&service));
+        let (beside, deleted) = Box::pin(both).await;
+        answered_or_lost(beside)?;
         answered_or_lost(deleted)?;
         gone(subject, &service).await?;
     }
