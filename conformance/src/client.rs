@@ -2,7 +2,6 @@
 
 mod batches;
 mod exchange;
-mod raw;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -1,9 +1,7 @@
 //! `InstancesService`: lookups and lists.
 
-mod batches;
 mod cloud;
 mod content;
-mod lists;
 mod lookups;
 
 use std::time::Duration;
@@ -22,14 +20,7 @@ use crate::{
 };
 
 pub(super) fn checks() -> Vec<Check> {
-    [
-        lookups::checks(),
-        batches::checks(),
-        content::checks(),
-        lists::checks(),
-        cloud::checks(),
-    ]
-    .concat()
+    [lookups::checks(), content::checks(), cloud::checks()].concat()
 }
 
 /// An ID of another provider, where the inputs name none.

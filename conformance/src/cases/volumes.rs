@@ -1,30 +1,40 @@
 //! `VolumesService`: lookups of volumes.
 
-mod content;
+use std::collections::BTreeSet;
 
 use outrigger_api::v1::{
-    AbsenceCertainty, CsiVolumeSource, ErrorReason, GetVolumeRequest, Volume, VolumeSource,
-    VolumeTopology, get_volume_response::Outcome, volume_source::Source,
+    AbsenceCertainty, CsiVolumeSource, ErrorReason, GetVolumeRequest, Volume, VolumeNodeTerm,
+    VolumeSource, VolumeTopology, get_volume_response::Outcome, volume_source::Source,
 };
 
 use crate::{
     call_error::CallError,
     case::{Check, check},
     inputs,
+    labels::{is_kubernetes, is_label_key, is_label_value, is_of_domain},
     subject::Subject,
     verdict::{Verdict, expect, failed},
 };
 
+/// The only keys of Kubernetes' own domains.
+const TOPOLOGY: [&str; 4] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
+
 pub(super) fn checks() -> Vec<Check> {
-    let mut checks = vec![
+    vec![
         check("VOL-02", malformed),
         check("VOL-03", absent),
         check("VOL-07", foreign),
         check("VOL-08", failing_cloud),
         check("VOL-06", young),
-    ];
-    checks.extend(content::checks());
-    checks
+        check("VOL-01", as_in_inputs),
+        check("VOL-05", async |subject| each(subject, labels).await),
+        check("VOL-10", async |subject| each(subject, terms).await),
+    ]
 }
 
 /// The outcome of a volume, or its error.
@@ -54,15 +64,6 @@ async fn ask(subject: &Subject, input: &inputs::Volume) -> Verdict<Answer> {
         }
         Err(error) => Ok(Err(error)),
     }
-}
-
-/// Looks up volumes of the inputs, one after the other.
-pub(crate) async fn look_up(subject: &Subject, inputs: &[inputs::Volume]) -> Verdict<Vec<Answer>> {
-    let mut answers = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        answers.push(ask(subject, input).await?);
-    }
-    Ok(answers)
 }
 
 fn describe(answer: &Answer) -> String {
@@ -147,4 +148,75 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     subject.without_cloud(check).await?;
     let look = async || found(input, &ask(subject, input).await?);
     subject.recovers("lookups", look).await
+}
+
+/// All volumes of the inputs that exist.
+async fn all(subject: &Subject) -> Verdict<Vec<VolumeTopology>> {
+    let mut all = Vec::new();
+    for input in &subject.inputs().volumes.existing {
+        all.push(found(input, &ask(subject, input).await?)?);
+    }
+    Ok(all)
+}
+
+async fn each(subject: &Subject, check: fn(&VolumeTopology) -> Verdict) -> Verdict {
+    all(subject).await?.iter().try_for_each(check)
+}
+
+async fn as_in_inputs(subject: &Subject) -> Verdict {
+    let existing = &subject.inputs().volumes.existing;
+    let first = all(subject).await?;
+    for (input, topology) in existing.iter().zip(&first) {
+        for (key, value) in &input.labels {
+            let actual = topology.labels.get(key);
+            expect(
+                actual == Some(value),
+                format!("{} has the label {key}={value}", input.handle),
+                format!("{actual:?}"),
+            )?;
+        }
+    }
+    let again = all(subject).await?;
+    expect(first == again, format!("{first:?}"), format!("{again:?}"))
+}
+
+fn labels(topology: &VolumeTopology) -> Verdict {
+    let labels = &topology.labels;
+    expect(labels.len() <= 32, "at most 32 labels", labels.len())?;
+    for (key, value) in labels {
+        let allowed = !is_kubernetes(key) || TOPOLOGY.contains(&&**key);
+        let of_controller = is_of_domain(key, "outrigger.dev");
+        expect(
+            is_label_key(key) && is_label_value(value) && allowed && !of_controller,
+            "a legal label; of kubernetes.io and k8s.io zone and region only, none of outrigger.dev",
+            format!("{key}={value}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn terms(topology: &VolumeTopology) -> Verdict {
+    let terms = &topology.node_terms;
+    expect(terms.len() <= 16, "at most 16 terms", terms.len())?;
+    terms.iter().try_for_each(term)
+}
+
+fn term(term: &VolumeNodeTerm) -> Verdict {
+    let mut keys = BTreeSet::new();
+    let count = term.requirements.len();
+    expect((1..=16).contains(&count), "1 to 16 requirements", count)?;
+    for one in &term.requirements {
+        let distinct: BTreeSet<_> = one.values.iter().collect();
+        let legal = is_label_key(&one.key)
+            && keys.insert(&one.key)
+            && (1..=64).contains(&one.values.len())
+            && distinct.len() == one.values.len()
+            && one.values.iter().all(|value| is_label_value(value));
+        expect(
+            legal,
+            "a legal key, none twice, and 1 to 64 legal values, none twice",
+            format!("{one:?}"),
+        )?;
+    }
+    Ok(())
 }

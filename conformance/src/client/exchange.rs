@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use http::uri::PathAndQuery;
-use outrigger_api::{ListPage, Method, MethodRequest};
-use prost::Message;
+use outrigger_api::{ListPage, Method, MethodRequest, Streams, v1::ListRoutesRequest};
+use prost::{
+    DecodeError, Message,
+    bytes::{Buf, BufMut},
+    encoding::{DecodeContext, WireType, skip_field},
+};
 use tokio::time::timeout;
 use tonic::{Request, Status, client::Grpc};
 use tonic_prost::ProstCodec;
@@ -86,6 +90,51 @@ impl Client {
             Err(_elapsed) => Err(CallError::silence(rpc, waited)),
         };
         answered.inspect_err(|error| self.ledger.record(error.clone()))
+    }
+
+    /// Sends an encoded message to a method, which need not be one of the contract.
+    pub async fn send_bytes(&self, method: &Method, message: Vec<u8>) -> Result<(), CallError> {
+        let request = stream::iter([Raw(message)]);
+        let answer = self.exchange::<_, Raw>(method, method.deadline, request);
+        answer.await.map(drop)
+    }
+
+    /// Calls a method with its context alone, so that it cannot change the cloud: without a key and without items.
+    pub async fn probe(&self, method: &Method) -> Result<(), CallError> {
+        let context = Some(self.context());
+        // The context has the same number in each request that has one.
+        let request = Raw(ListRoutesRequest { context }.encode_to_vec());
+        let request = (method.streams != Streams::Request).then_some(request);
+        let answer = self.exchange::<_, Raw>(method, method.deadline, stream::iter(request));
+        answer.await.map(drop)
+    }
+}
+
+/// A message that is sent as these bytes. A received one is dropped.
+#[derive(Debug, Default)]
+struct Raw(Vec<u8>);
+
+impl Message for Raw {
+    fn encode_raw(&self, into: &mut impl BufMut) {
+        into.put_slice(&self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        number: u32,
+        wire_type: WireType,
+        from: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        skip_field(wire_type, number, from, context)
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
