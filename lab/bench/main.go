@@ -1,5 +1,5 @@
-// Command bench measures upstream's library and Outrigger on one API server: side by side, or with `migrate` as first argument
-// a change from one to the other, and with `traffic` what clients of a load balancer see.
+// Command bench measures upstream's library and Outrigger on one API server: side by side, or with `traffic` as first
+// argument what clients of a load balancer see.
 package main
 
 import (
@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"outrigger.dev/bench/migration"
 	"outrigger.dev/bench/sidebyside"
 	"outrigger.dev/bench/traffic"
 )
@@ -20,13 +19,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run, arguments := sidebyside.Run, os.Args[1:]
-	if len(arguments) > 0 {
-		switch arguments[0] {
-		case "migrate":
-			run, arguments = migration.Run, arguments[1:]
-		case "traffic":
-			run, arguments = traffic.Run, arguments[1:]
-		}
+	if len(arguments) > 0 && arguments[0] == "traffic" {
+		run, arguments = traffic.Run, arguments[1:]
 	}
 	if err := run(ctx, arguments); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -3,10 +3,8 @@
 package cloud
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -23,27 +21,20 @@ import (
 const (
 	Latency = "BENCH_LATENCY"
 	Journal = "BENCH_JOURNAL"
-	// Durable names the file of a cloud that outlives its processes; without it, each answer follows from a name.
-	Durable = "BENCH_STATE"
 )
 
 // Name of the provider and scheme of its provider IDs.
 const Name = "fake"
 
-// Annotation is the one that the durable cloud reads.
-const Annotation = "fake.example.com/tier"
-
-// Cloud keeps nothing in memory: a real cloud outlives the processes that call it, so that each of them must see
-// the same one. The fake's memory of all calls would also count as the controller's.
+// Cloud keeps nothing: every machine exists, and every load balancer, and each answer follows from a name. The fake's memory
+// of all calls would count as the controller's.
 type Cloud struct {
 	*fake.Cloud
 	latency time.Duration
 	journal *os.File
-	// store has the machines and load balancers; nil: every machine exists, and every load balancer.
-	store *Store
 }
 
-// FromEnvironment makes the cloud with the latency, the journal and the state that the environment names.
+// FromEnvironment makes the cloud with the latency and the journal that the environment names.
 func FromEnvironment() (*Cloud, error) {
 	latency, err := time.ParseDuration(os.Getenv(Latency))
 	if err != nil {
@@ -57,17 +48,13 @@ func FromEnvironment() (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the journal: %w", err)
 	}
-	c := &Cloud{
+	return &Cloud{
 		Cloud: &fake.Cloud{
 			Provider: Name, EnableInstancesV2: true,
 			DisableInstances: true, DisableZones: true, DisableClusters: true, DisableRoutes: true,
 		},
 		latency: latency, journal: journal,
-	}
-	if state := os.Getenv(Durable); state != "" {
-		c.store = &Store{Path: state}
-	}
-	return c, nil
+	}, nil
 }
 
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
@@ -87,55 +74,28 @@ func (c *Cloud) call(ctx context.Context, operation string) error {
 	}
 }
 
-// Machine is the machine of a Node.
-type Machine struct {
-	Metadata *cloudprovider.InstanceMetadata
-	IsOff    bool
-}
-
-// Machines is one call about all of these Nodes. It returns the machines that exist by the names of their Nodes.
-func (c *Cloud) Machines(ctx context.Context, operation string, nodes ...*corev1.Node) (map[string]Machine, error) {
+// Machines is one call about all of these Nodes. It returns their machines by the names of the Nodes.
+func (c *Cloud) Machines(ctx context.Context, operation string, nodes ...*corev1.Node) (map[string]*cloudprovider.InstanceMetadata, error) {
 	if err := c.call(ctx, operation); err != nil {
 		return nil, err
 	}
-	state := &State{}
-	if c.store != nil {
-		var err error
-		if state, err = c.store.Read(); err != nil {
-			return nil, err
-		}
-	}
-	machines := map[string]Machine{}
+	machines := map[string]*cloudprovider.InstanceMetadata{}
 	for _, node := range nodes {
-		isOff, exists := state.Machines[node.Name]
-		if exists || c.store == nil {
-			machines[node.Name] = Machine{metadata(node.Name), isOff}
-		}
+		machines[node.Name] = metadata(node.Name)
 	}
 	return machines, nil
 }
 
-func (c *Cloud) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	machines, err := c.Machines(ctx, "InstanceExists", node)
-	_, exists := machines[node.Name]
-	return exists, err
+func (c *Cloud) InstanceExists(ctx context.Context, _ *corev1.Node) (bool, error) {
+	return true, c.call(ctx, "InstanceExists")
 }
 
-func (c *Cloud) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
-	machines, err := c.Machines(ctx, "InstanceShutdown", node)
-	return machines[node.Name].IsOff, err
+func (c *Cloud) InstanceShutdown(ctx context.Context, _ *corev1.Node) (bool, error) {
+	return false, c.call(ctx, "InstanceShutdown")
 }
 
 func (c *Cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	machines, err := c.Machines(ctx, "InstanceMetadata", node)
-	if err != nil {
-		return nil, err
-	}
-	machine, exists := machines[node.Name]
-	if !exists {
-		return nil, cloudprovider.InstanceNotFound
-	}
-	return machine.Metadata, nil
+	return metadata(node.Name), c.call(ctx, "InstanceMetadata")
 }
 
 func metadata(node string) *cloudprovider.InstanceMetadata {
@@ -148,81 +108,24 @@ func metadata(node string) *cloudprovider.InstanceMetadata {
 	}
 }
 
-// balancer is a call about the load balancer of a Service. act works on the state of a durable cloud, and returns the load
-// balancer; any other cloud has one with an address that follows from the Service's name.
-func (c *Cloud) balancer(ctx context.Context, operation string, service *corev1.Service,
-	act func(state *State, name string) (balancer Balancer, err error),
-) (*corev1.LoadBalancerStatus, error) {
-	if err := c.call(ctx, operation); err != nil {
-		return nil, err
-	}
-	var balancer Balancer
-	if c.store != nil {
-		err := c.store.Update(func(state *State) (err error) {
-			balancer, err = act(state, cloudprovider.DefaultLoadBalancerName(service))
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	ip := cmp.Or(balancer.Address, address(172, service.Name))
-	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip}}}, nil
-}
-
 func (c *Cloud) GetLoadBalancer(ctx context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
-	exists := true
-	status, err := c.balancer(ctx, "GetLoadBalancer", service, func(state *State, name string) (balancer Balancer, err error) {
-		balancer, exists = state.Balancers[name]
-		return balancer, nil
-	})
-	return status, exists && err == nil, err
+	return status(service), true, c.call(ctx, "GetLoadBalancer")
 }
 
-func (c *Cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-	return c.balancer(ctx, "EnsureLoadBalancer", service, func(state *State, name string) (Balancer, error) {
-		spec, err := specOf(service)
-		if err != nil {
-			return Balancer{}, err
-		}
-		return state.ensure(name, Balancer{Service: service.Namespace + "/" + service.Name, Nodes: namesOf(nodes), Spec: spec}), nil
-	})
+func (c *Cloud) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	return status(service), c.call(ctx, "EnsureLoadBalancer")
 }
 
-func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) error {
-	_, err := c.balancer(ctx, "UpdateLoadBalancer", service, func(state *State, name string) (Balancer, error) {
-		if _, exists := state.Balancers[name]; !exists {
-			return Balancer{}, fmt.Errorf("there is no load balancer %s", name)
-		}
-		state.retarget(name, namesOf(nodes))
-		return Balancer{}, nil
-	})
-	return err
+func (c *Cloud) UpdateLoadBalancer(ctx context.Context, _ string, _ *corev1.Service, _ []*corev1.Node) error {
+	return c.call(ctx, "UpdateLoadBalancer")
 }
 
-func (c *Cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
-	_, err := c.balancer(ctx, "EnsureLoadBalancerDeleted", service, func(state *State, name string) (Balancer, error) {
-		return Balancer{}, state.delete(name)
-	})
-	return err
+func (c *Cloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, _ *corev1.Service) error {
+	return c.call(ctx, "EnsureLoadBalancerDeleted")
 }
 
-// specOf is what a load balancer is made from, nodes apart.
-func specOf(service *corev1.Service) (string, error) {
-	text, err := json.Marshal(map[string]any{
-		"ports": service.Spec.Ports, "sources": service.Spec.LoadBalancerSourceRanges,
-		"policy": service.Spec.ExternalTrafficPolicy, "affinity": service.Spec.SessionAffinity,
-		"healthCheck": service.Spec.HealthCheckNodePort, "tier": service.Annotations[Annotation],
-	})
-	return string(text), err
-}
-
-func namesOf(nodes []*corev1.Node) []string {
-	names := make([]string, 0, len(nodes))
-	for _, node := range nodes {
-		names = append(names, node.Name)
-	}
-	return names
+func status(service *corev1.Service) *corev1.LoadBalancerStatus {
+	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: address(172, service.Name)}}}
 }
 
 // address follows from the name, so that each process gives the same one.

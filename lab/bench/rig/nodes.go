@@ -31,22 +31,6 @@ func (r *Rig) Register(ctx context.Context, prefix string, count int) error {
 	return err
 }
 
-// RegisterOne adds a node under exactly this name.
-func (r *Rig) RegisterOne(ctx context.Context, name string) error {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
-			{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule},
-		}},
-	}
-	nodes := r.Client.CoreV1().Nodes()
-	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	_, err := nodes.PatchStatus(ctx, name, []byte(`{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}}`))
-	return err
-}
-
 // Initialized waits until there are so many nodes with this prefix and none has the taint.
 func (r *Rig) Initialized(ctx context.Context, alive []*Process, prefix string, count int) error {
 	return Until(ctx, fmt.Sprintf("%d nodes %s* without their taint", count, prefix), alive, func() (bool, error) {

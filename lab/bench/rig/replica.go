@@ -214,9 +214,6 @@ func (r *Rig) controller(dir, path string, environment, flags []string) (*Proces
 func (r *Rig) cloud(dir string) (environment []string, journal string) {
 	journal = filepath.Join(dir, "journal")
 	environment = []string{cloud.Journal + "=" + journal, cloud.Latency + "=" + r.session.Latency.String()}
-	if r.session.Durable {
-		environment = append(environment, cloud.Durable+"="+r.Store.Path)
-	}
 	return environment, journal
 }
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"outrigger.dev/bench/audit"
-	"outrigger.dev/bench/cloud"
 )
 
 // Rig is the control plane of a run, and what the bench watches it with.
@@ -32,8 +31,6 @@ type Rig struct {
 	Audit *audit.Log
 	// Kubeconfig is the path of an administrator's.
 	Kubeconfig string
-	// Store is the state of a cloud that outlives its processes; only with Session.Durable.
-	Store cloud.Store
 
 	session  *Session
 	programs programs
@@ -63,7 +60,7 @@ func newRig(ctx context.Context, session *Session, paths programs, dir string, f
 		return nil, err
 	}
 	r := &Rig{
-		Store: cloud.Store{Path: filepath.Join(dir, "cloud.json")}, session: session, programs: paths, dir: dir, plane: plane,
+		session: session, programs: paths, dir: dir, plane: plane,
 		unwatch: func() {},
 	}
 	if err := r.connect(ctx, log); err != nil {

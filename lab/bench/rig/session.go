@@ -21,8 +21,6 @@ type Session struct {
 	Latency time.Duration
 	// Programs of the bench that are built.
 	Programs []string
-	// Durable gives the cloud of the Go programs a state that outlives them.
-	Durable bool
 
 	binaries string
 	markdown []string

@@ -47,8 +47,7 @@ func (b batched) InstancesByNode(ctx context.Context, nodes []*corev1.Node) (map
 			return nil, err
 		}
 		for _, node := range nodes {
-			machine, exists := machines[node.Name]
-			results[node.Name] = serve.InstanceResult{Metadata: machine.Metadata, Shutdown: machine.IsOff, Absent: !exists}
+			results[node.Name] = serve.InstanceResult{Metadata: machines[node.Name]}
 		}
 	}
 	return results, nil
