@@ -1,9 +1,8 @@
 //! A cluster as all clients but the controller see it: nodes, Services, events, Leases.
 
 pub(crate) mod services;
-pub(crate) mod volumes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{
     coordination::v1::{Lease, LeaseSpec},
@@ -17,7 +16,7 @@ use outrigger_testbed::{
     faults::FaultProxy,
     nodes::{self, Machine},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     look::{is_tainted, reason, uid},
@@ -91,13 +90,7 @@ impl Cluster {
 
     /// Waits until the event says that all is done.
     pub(crate) async fn synced(&self, name: &str) -> Node {
-        until(&format!("the event of {name}"), async || {
-            let node = self.node(name).await;
-            let events = self.events_of(&node).await;
-            let synced = events.iter().any(|event| reason(event) == "Synced");
-            holds(synced, || format!("tainted: {}", is_tainted(&node)))
-        })
-        .await;
+        self.event(&self.node(name).await, "Synced").await;
         // The last write may have come after the first look.
         self.node(name).await
     }
@@ -158,17 +151,55 @@ impl Cluster {
         events
     }
 
+    /// Waits for an event about this very object.
+    pub(crate) async fn event(&self, object: &impl Resource, expected: &str) -> Event {
+        until(
+            &format!("the event {expected} of {}", uid(object)),
+            async || {
+                let events = self.events_of(object).await;
+                let reasons: Vec<_> = events.iter().map(reason).collect();
+                let place = reasons.iter().position(|reason| *reason == expected);
+                let place = place.ok_or_else(|| format!("{reasons:?}"))?;
+                Ok(events[place].clone())
+            },
+        )
+        .await
+    }
+
     /// The spec of the Lease of that name.
     pub(crate) async fn lease(&self, name: &str) -> LeaseSpec {
         let lease = self.leases().get(name).await.unwrap();
         lease.spec.unwrap()
     }
 
+    pub(crate) async fn lease_annotations(&self) -> BTreeMap<String, String> {
+        let lease = self.leases().get(LEASE).await.unwrap();
+        lease.metadata.annotations.unwrap_or_default()
+    }
+
+    /// Sets or removes an annotation of the Lease, as an operator does.
+    pub(crate) async fn annotate_lease(&self, key: &str, value: Option<&str>) {
+        let change = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        let (leases, parameters) = (self.leases(), PatchParams::default());
+        leases.patch(LEASE, &parameters, &change).await.unwrap();
+    }
+
+    /// Waits for an event on the Lease that has this in its message.
+    pub(crate) async fn lease_says(&self, text: &str) {
+        let events: Api<Event> = Api::namespaced(self.admin(), SYSTEM);
+        until(&format!("{text:?} on the Lease"), async || {
+            let events = events.list(&ListParams::default()).await.unwrap().items;
+            let mut messages = events.iter().filter_map(|event| event.message.as_deref());
+            let is_said = messages.any(|message| message.contains(text));
+            holds(is_said, || format!("{events:?}"))
+        })
+        .await;
+    }
+
     /// Waits until it is remembered on the Lease that all load balancers have the same targets.
     pub(crate) async fn targets_are_remembered(&self) {
         until("the targets are remembered", async || {
-            let lease = self.leases().get(LEASE).await.unwrap();
-            let annotations = lease.metadata.annotations.unwrap_or_default();
+            let annotations = self.lease_annotations().await;
             let kept = annotations.get("outrigger.dev/load-balancer-targets");
             let kept = kept.is_some_and(|record| !record.starts_with('@'));
             holds(kept, || format!("{annotations:?}"))

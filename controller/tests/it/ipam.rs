@@ -1,16 +1,20 @@
 //! Pod CIDRs for nodes: I-7 to I-17 as far as they are to be seen from outside.
 
-mod fail_over;
+use std::{collections::BTreeMap, env, time::Duration};
 
-use std::{collections::BTreeMap, time::Duration};
-
+use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use outrigger_testbed::nodes::Machine;
+use outrigger_testbed::{
+    faults::{Fault, Injected, Rule},
+    nodes::Machine,
+};
+use rustix::process::Signal;
 
 use crate::{
     cluster::Cluster,
+    replica::Replica,
     stage::Setup,
-    wait::{DEADLINE, holds, stays, until_within},
+    wait::{DEADLINE, holds, stays, until, until_within},
 };
 
 const ALLOCATES: [&str; 2] = ["--allocate-node-cidrs", "--controllers=*,node-ipam"];
@@ -108,4 +112,74 @@ async fn allocate_node_cidrs_alone_starts_no_second_allocator() {
         },
     )
     .await;
+}
+
+/// Writes to Nodes after the first `count` are never answered, nor carried out; some of those before are
+/// carried out, and their answers are lost.
+fn hang_after(replica: &Replica, count: usize) -> Injected {
+    let writes = |fault| {
+        Rule::new(fault)
+            .method(Method::PATCH)
+            .path_contains("/nodes/")
+    };
+    let hung = replica.proxy.inject(writes(Fault::Silence).skip(count));
+    let lost = writes(Fault::LoseAnswer).chance(0.2, 1);
+    replica.proxy.inject(lost);
+    hung
+}
+
+async fn is_met(what: &str, rule: &Injected, least: usize) {
+    until(what, async || {
+        let hits = rule.hits();
+        holds(hits >= least, || format!("{hits} writes are held up"))
+    })
+    .await;
+}
+
+fn node_writes(replica: &Replica) -> usize {
+    let requests = replica.proxy.requests();
+    let of_nodes = requests
+        .iter()
+        .filter(|request| request.method == Method::PATCH && request.path.contains("/nodes/"));
+    of_nodes.count()
+}
+
+/// In the middle of many allocations: `OUTRIGGER_TEST_NODES=1000` has as many nodes.
+#[tokio::test]
+async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_goes_on() {
+    let count = env::var("OUTRIGGER_TEST_NODES").map_or(100, |count| count.parse().unwrap());
+    let setup = Setup::without_provider().flags(&[
+        "--controllers=node-ipam-controller",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.0.0.0/12",
+        "--leader-elect-lease-duration=6s",
+        "--leader-elect-renew-deadline=3s",
+        "--leader-elect-retry-period=500ms",
+    ]);
+    let cluster = setup.machines(machines(count)).prepare().await;
+    let mut leader = cluster.part("leader").without_api_server().start().await;
+    let hung = hang_after(&leader, count / 2);
+    leader.proxy.accept_connections().await;
+    leader.leads().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+    // A write that has passed the fence may be on its way to the connection.
+    is_met("all other writes are held up", &hung, count - count / 2).await;
+    leader.controller.signal(Signal::STOP);
+    let next_hung = hang_after(&next, count / 4);
+    next.leads().await;
+    is_met("the next leader is in the middle", &next_hung, 1).await;
+    let before = cluster.named("n-").await;
+    let before = before.iter().filter(|node| !cidrs(node).is_empty()).count();
+    assert!((1..count).contains(&before), "{before} of {count}");
+    // Its state is that of its own lease term, and no fault is in its way.
+    let sent = node_writes(&leader);
+    leader.proxy.clear_rules();
+    cluster.register(&Machine::new("n-late")).await;
+    leader.controller.signal(Signal::CONT);
+    let status = leader.controller.ended().await;
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert_eq!(node_writes(&leader), sent, "it wrote after its lease");
+    next.proxy.clear_rules();
+    all_allocated(&cluster, count + 1, 1).await;
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::services::load_balancer,
-    look::{reason, uid},
+    look::uid,
     mock::instance_at,
     stage::{Setup, Stage},
     wait::{holds, stays, until},
@@ -47,10 +47,6 @@ impl Stage {
     }
 }
 
-fn message(event: &Event) -> &str {
-    event.message.as_deref().unwrap_or_default()
-}
-
 async fn patch(client: &Client, change: &Value) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(client.clone());
     let parameters = PatchParams::default();
@@ -65,8 +61,8 @@ async fn one_kubelet_bends_no_traffic_of_other_nodes() {
             "--allocate-node-cidrs",
             "--controllers=*,node-ipam",
             "--cluster-cidr=10.244.0.0/16",
-            "--node-status-update-frequency=2s",
-            "--route-reconciliation-period=2s",
+            "--node-status-update-frequency=1s",
+            "--route-reconciliation-period=1s",
             "--load-balancer-update-idle=100ms",
             "--load-balancer-update-ceiling=1s",
         ])
@@ -98,18 +94,12 @@ async fn one_kubelet_bends_no_traffic_of_other_nodes() {
     let nodes: Api<Node> = Api::all(kubelet.clone());
     nodes.create(&PostParams::default(), &node).await.unwrap();
     let thief = stage.synced(THIEF).await;
-    until("the thief's Pod CIDR is reported", async || {
-        let events = stage.events_of(&thief).await;
-        let overlap = events
-            .iter()
-            .find(|event| reason(event) == "DuplicatePodCIDR");
-        let says = overlap.map(message).unwrap_or_default();
-        holds(
-            says.contains("of Node villain") && says.contains("of Node victim"),
-            || says.to_owned(),
-        )
-    })
-    .await;
+    let overlap = stage.event(&thief, "DuplicatePodCIDR").await;
+    let says = overlap.message.unwrap();
+    assert!(
+        says.contains("of Node villain") && says.contains("of Node victim"),
+        "{says}"
+    );
     stage.mock.sends_to(uid(&service), &["victim", THIEF]).await;
     let addresses = stage.sent_to(uid(&service)).await;
     assert!(!addresses.contains(&STOLEN.to_owned()), "{addresses:?}");
@@ -133,7 +123,7 @@ async fn one_kubelet_bends_no_traffic_of_other_nodes() {
     let stolen = json!({"status": {"addresses": [{"type": "InternalIP", "address": STOLEN}]}});
     stays(
         "the load balancer and the routes are as they were",
-        Duration::from_secs(8),
+        Duration::from_secs(3),
         async || {
             let (parameters, change) = (PatchParams::default(), Patch::Merge(&stolen));
             nodes

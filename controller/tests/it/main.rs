@@ -3,7 +3,7 @@
 //! ```text
 //!  test ──► Stage ──► cloud-controller-manager ──► FaultProxy ──► kube-apiserver ──► etcd
 //!                          │
-//!                          └──► provider-mock, or a Scripted provider in this process
+//!                          └──► provider-mock
 //! ```
 //!
 //! Each test has a control plane to itself while it runs, for a controller sees all nodes. Names
@@ -24,11 +24,9 @@ mod mock;
 mod plane;
 mod replica;
 mod rights;
-mod scripted;
 mod stage;
 mod wait;
 
-mod bad_input;
 mod explain;
 mod initialisation;
 mod ipam;
@@ -41,7 +39,6 @@ mod operation;
 mod providers;
 mod resilience;
 mod routes;
-mod service_writes;
 mod services;
 mod serving_certificates;
 mod sweep;

@@ -81,8 +81,8 @@ async fn expose(cluster: &Cluster, these: Range<usize>, bytes: usize) {
     made.await.unwrap();
 }
 
-/// Waits until each of so many Services has a load balancer or says that it is too large. Returns how many are held.
-async fn settle(cluster: &Cluster, port: &Port, count: usize) -> usize {
+/// Waits until each of so many Services says that it is too large.
+async fn settle(cluster: &Cluster, port: &Port, count: usize) {
     let deadline = DEADLINE + Duration::from_millis(100) * count as u32;
     let all = count as f64 + 1.0;
     let objects = r#"outrigger_store_objects{resource="services"}"#;
@@ -93,14 +93,11 @@ async fn settle(cluster: &Cluster, port: &Port, count: usize) -> usize {
         until_within(&format!("{name} is served or held"), deadline, async || {
             let service = cluster.service(&name).await;
             let is_held = condition(&service, "Waiting") == ("True", "TooLarge");
-            let is_served = condition(&service, "Provisioned") == ("True", "Ready");
-            holds(is_held || is_served, || format!("{:?}", service.status))?;
-            Ok(usize::from(is_held))
+            holds(is_held, || format!("{:?}", service.status))
         })
         .await
     });
-    let held = settled.buffer_unordered(8);
-    held.fold(0, async |sum, one| sum + one).await
+    settled.buffer_unordered(8).collect::<()>().await;
 }
 
 fn name(at: usize) -> String {
@@ -109,7 +106,7 @@ fn name(at: usize) -> String {
 
 #[tokio::test]
 async fn services_that_are_too_large_are_held() {
-    let count = size("OUTRIGGER_TEST_SERVICES", 360);
+    let count = size("OUTRIGGER_TEST_SERVICES", 120);
     let port = Port::reserve();
     let stage = Setup::mock(&["--service-annotation-prefix=junk.example/"])
         .scraped_at(&port)
@@ -122,33 +119,12 @@ async fn services_that_are_too_large_are_held() {
     stays_small("Services of a list", &mut stage.controller);
 
     expose(&stage, count / 2..count, LARGE).await;
-    assert_eq!(settle(&stage, &port, count).await, count, "all are held");
+    settle(&stage, &port, count).await;
     stays_small("Services of a watch", &mut stage.controller);
 
     stage.restart_controller().await;
     settle(&stage, &port, count).await;
     stays_small("Services that were there before", &mut stage.controller);
-}
-
-#[tokio::test]
-async fn services_that_are_small_take_little_each() {
-    let count = size("OUTRIGGER_TEST_SMALL_SERVICES", 400);
-    let port = Port::reserve();
-    let stage = Setup::mock(&["--service-annotation-prefix=junk.example/"])
-        .scraped_at(&port)
-        .start();
-    let mut stage = stage.await;
-    reaches(&port, "outrigger_provider_connected", DEADLINE, |is| {
-        is > 0.0
-    })
-    .await;
-    let before = peak(&mut stage.controller);
-    expose(&stage, 0..count, 3 << 10).await;
-    assert_eq!(settle(&stage, &port, count).await, 0);
-    let each = (peak(&mut stage.controller) - before) / count as u64;
-    println!("{each} bytes for each of {count} Services");
-    // Together with what the process makes once; an unoptimised program takes 20 KiB.
-    assert!(each < 40 << 10, "{each}");
 }
 
 /// A cloud with so many machines, about 1 KiB each, as a file that the mock reads.
@@ -167,7 +143,7 @@ fn account(dir: &Path, machines: usize) -> PathBuf {
 
 #[tokio::test]
 async fn of_an_account_with_many_machines_only_those_of_nodes_are_kept() {
-    let count = size("OUTRIGGER_TEST_MACHINES", 20_000);
+    let count = size("OUTRIGGER_TEST_MACHINES", 5_000);
     let nodes = count / 100;
     let deadline = DEADLINE + Duration::from_millis(50) * count as u32;
     let port = Port::reserve();

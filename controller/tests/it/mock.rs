@@ -1,8 +1,6 @@
 //! The mock as a program of its own.
 
 pub(crate) mod load_balancers;
-mod routes;
-mod volumes;
 
 use std::{
     env,
@@ -15,10 +13,13 @@ use std::{
 use outrigger_provider_mock::{
     cloud::Counts,
     control::{
-        AnnounceMaintenance, Changed, Client, Command as Control, Listed, SetFault, Status, Targets,
+        AnnounceMaintenance, Changed, Client, Command as Control, Listed, SetFault, ShownRoutes,
+        Status, Targets,
     },
     faults::Fault,
     instances::{Instance, InstanceSpec},
+    routes::Route,
+    volumes::{Volume, VolumeState},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
@@ -136,12 +137,6 @@ impl Mock {
         self.command(Control::Clear).await;
     }
 
-    /// How many faults are set and not used up.
-    pub(crate) async fn faults(&self) -> usize {
-        let status: Status = self.control.ask(&Control::Status).await.unwrap();
-        status.faults.len()
-    }
-
     /// How many nodes were asked about so far, each time counted.
     pub(crate) async fn asked(&self) -> u64 {
         let counts = self.counts().await;
@@ -168,6 +163,38 @@ impl Mock {
         let mut instances = listed.instances.iter();
         let instance = instances.find(|instance| instance.name.as_str() == name);
         format!("{}://{}", listed.provider_name, instance.unwrap().id)
+    }
+
+    /// All routes, by name.
+    pub(crate) async fn routes(&self) -> Vec<Route> {
+        let shown: ShownRoutes = self.control.ask(&Control::Routes).await.unwrap();
+        shown.routes
+    }
+
+    /// Another client deletes all of them.
+    pub(crate) async fn lose_routes(&self) {
+        let all = Targets {
+            all: true,
+            ..Targets::default()
+        };
+        self.command(Control::RemoveRoutes(all)).await;
+    }
+
+    /// Makes a volume of the region `north` and the zones `a` and `b`, or lets it answer otherwise.
+    pub(crate) async fn set_volume(&self, handle: &str, state: VolumeState) {
+        let volume = Volume {
+            handle: handle.to_owned(),
+            region: "north".to_owned(),
+            zones: vec!["a".to_owned(), "b".to_owned()],
+            state,
+        };
+        self.command(Control::SetVolume(volume)).await;
+    }
+
+    /// How many lookups of volumes it has answered.
+    pub(crate) async fn volume_lookups(&self) -> u64 {
+        let counts = self.counts().await;
+        counts.calls("GetVolume", "OK")
     }
 }
 

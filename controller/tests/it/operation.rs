@@ -7,7 +7,4 @@ mod hand_over;
 mod hosted;
 mod identity;
 mod permissions;
-mod resync;
 mod serving;
-mod shipped;
-mod stop;

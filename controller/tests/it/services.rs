@@ -1,35 +1,28 @@
 //! Services of type `LoadBalancer` and their load balancers: S-10 to S-72, H-1 to H-7, and the
 //! quirks that are not copied.
 //!
-//! Not here: S-1 to S-3, S-36's longer waits and S-58, which are the queue's and the wiring's own
-//! business; S-31, S-37 and S-42, which are otherwise on purpose; H-5, which is a provider's; H-6 and
-//! Q-35, which are seen in the core's tests alone.
+//! One case for each behaviour; the tables are those of `core::service` and `core::targets`, and order and concurrency are held by
+//! the loop's own tests.
 
-mod addresses;
 mod change;
-mod class;
 mod cleanup;
-mod conditions;
-mod crashes;
 mod drift;
-mod effects;
-mod ensure;
 mod failures;
-mod gone;
-mod metrics;
-mod selection;
+mod made;
 mod settled;
 mod targets;
-mod trouble;
-mod types;
-mod updates;
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Service;
 use outrigger_provider_mock::faults::Method;
 use outrigger_testbed::{faults::Recorded, nodes::Machine};
 
 use crate::{
-    look::services::{annotation_of, finalizers},
+    cluster::services::load_balancer,
+    look::{
+        services::{annotation_of, finalizers},
+        uid,
+    },
     stage::{Setup, Stage},
     wait::{holds, until},
 };
@@ -99,5 +92,30 @@ impl Stage {
                 && (request.path.ends_with(&path) || request.path.contains(&format!("{path}/")))
         });
         patches.map(Recorded::json).collect()
+    }
+}
+
+impl Stage {
+    /// Waits until so many Services were given new targets, each time counted.
+    async fn updated(&self, times: u64) {
+        until(&format!("{times} updates"), async || {
+            let updates = self.mock.updates().await;
+            holds(updates >= times, || format!("{updates} so far"))
+        })
+        .await;
+    }
+
+    /// Makes so many Services, `s-0` and so on, and waits until all are served.
+    async fn serve_many(&self, count: usize) -> Vec<String> {
+        let names: Vec<_> = (0..count).map(|n| format!("s-{n}")).collect();
+        let made = names
+            .iter()
+            .map(|name| self.create_service(load_balancer(name)));
+        join_all(made).await;
+        let mut uids = Vec::new();
+        for name in &names {
+            uids.push(uid(&self.served(name).await).to_owned());
+        }
+        uids
     }
 }

@@ -1,8 +1,4 @@
-//! Admission webhooks as a real API server calls them (W-2 to W-9).
-
-mod labels;
-mod provider;
-mod standby;
+//! The admission webhook persistentvolume-labels as a real API server calls it (P-20 to P-32, W-2 to W-9).
 
 use std::{
     fs,
@@ -11,34 +7,26 @@ use std::{
 
 use k8s_openapi::{
     ByteString,
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig},
-        core::v1::PersistentVolume,
-    },
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, WebhookClientConfig},
 };
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
+use outrigger_provider_mock::volumes::VolumeState;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     caller::Port,
-    cluster::{
-        Cluster,
-        volumes::{csi, named, persistent_volume},
-    },
-    stage::{Setup, Stage},
+    cluster::Cluster,
+    look::{label, uid},
+    rights::{Rights, VOLUMES},
+    stage::Setup,
+    volumes::{DRIVER, ZONE, csi, is_labelled, named, persistent_volume, serving},
     wait::{holds, until},
 };
-
-const NAME: &str = "cloud-controller-manager-webhook";
-
-fn configurations(cluster: &Cluster) -> Api<MutatingWebhookConfiguration> {
-    Api::all(cluster.admin())
-}
 
 /// The configuration that `docs/volumes.md` prints.
 fn documented() -> MutatingWebhookConfiguration {
@@ -57,13 +45,11 @@ fn documented() -> MutatingWebhookConfiguration {
 struct Webhook {
     port: Port,
     dir: TempDir,
-    issuer: Issuer<'static, KeyPair>,
     ca: String,
 }
 
 impl Webhook {
-    /// With a certificate for `host`.
-    fn of_host(host: &str) -> Self {
+    fn new() -> Self {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -72,19 +58,14 @@ impl Webhook {
             port: Port::reserve(),
             dir: tempfile::tempdir().unwrap(),
             ca: authority.self_signed(&key).unwrap().pem(),
-            issuer: Issuer::new(authority, key),
         };
-        webhook.renew_for(host);
-        webhook
-    }
-
-    /// Replaces the files.
-    fn renew_for(&self, host: &str) {
-        let params = CertificateParams::new([host.to_owned()]).unwrap();
+        let issuer = Issuer::new(authority, key);
+        let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.file("tls.crt"), certificate.pem()).unwrap();
-        fs::write(self.file("tls.key"), key.serialize_pem()).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        fs::write(webhook.file("tls.crt"), certificate.pem()).unwrap();
+        fs::write(webhook.file("tls.key"), key.serialize_pem()).unwrap();
+        webhook
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -115,56 +96,94 @@ impl Webhook {
             )),
             service: None,
         };
-        let (all, parameters) = (configurations(cluster), PostParams::default());
+        let all: Api<MutatingWebhookConfiguration> = Api::all(cluster.admin());
+        let parameters = PostParams::default();
         all.create(&parameters, &configuration).await.unwrap();
     }
+}
 
-    /// A stage with the webhook registered; `provide` may serve in its directory before the controller starts.
-    async fn stage(&self, setup: Setup, provide: impl FnOnce(&Path)) -> Stage {
-        let flags = self.flags();
-        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
-        let stage = setup.flags(&flags).prepare().await;
-        self.register(&stage).await;
-        provide(stage.dir());
-        stage.start()
+#[tokio::test]
+async fn volumes_are_labelled_before_they_exist_or_later_if_the_webhook_was_away() {
+    let webhook = Webhook::new();
+    let flags = webhook.flags();
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let mut stage = serving().flags(&flags).start().await;
+    webhook.register(&stage).await;
+    stage.mock.set_each_kind().await;
+    until("a volume is labelled", async || {
+        let probe = stage.create_volume(persistent_volume(csi("csi"), json!({})));
+        is_labelled(&probe.await?)
+    })
+    .await;
+    for volume in stage.create_each_kind("").await {
+        is_labelled(&volume).unwrap();
+    }
+    let mut wrong = persistent_volume(csi("csi"), named("wrong"));
+    wrong["metadata"]["labels"] = json!({ZONE: "elsewhere"});
+    let refused = stage.create_volume(wrong).await.unwrap_err();
+    let expected =
+        r#"label topology.kubernetes.io/zone is "elsewhere", but the volume is in "a__b""#;
+    assert!(refused.contains(expected), "{refused}");
+
+    stage.controller.terminate().await;
+    let refused = stage.create_volume(persistent_volume(csi("csi"), json!({})));
+    let refused = refused.await.unwrap_err();
+    assert!(refused.contains("failed calling webhook"), "{refused}");
+    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
+    let change = Patch::<()>::Json(serde_json::from_value(change).unwrap());
+    let all: Api<MutatingWebhookConfiguration> = Api::all(stage.admin());
+    let name = "cloud-controller-manager-webhook";
+    all.patch(name, &PatchParams::default(), &change)
+        .await
+        .unwrap();
+    until("a volume is admitted", async || {
+        let volume = persistent_volume(csi("csi"), json!({}));
+        let volume = stage.create_volume(volume).await?;
+        holds(label(&volume, ZONE).is_none(), || "labelled".to_owned())
+    })
+    .await;
+    let made = stage.create_each_kind("late-").await;
+    assert!(made.iter().all(|volume| label(volume, ZONE).is_none()));
+    Rights::documented(VOLUMES).grant(&stage.plane).await;
+    stage.start_controller_with(&["--controllers=*,persistentvolume-labels"]);
+    for before in made {
+        let name = before.metadata.name.as_deref().unwrap();
+        until(&format!("{name} is labelled"), async || {
+            let volume = stage.volume(name).await;
+            assert_eq!(uid(&volume), uid(&before));
+            is_labelled(&volume)
+        })
+        .await;
     }
 }
 
-async fn set_failure_policy(cluster: &Cluster, policy: &str) {
-    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": policy}]);
-    let change = Patch::<()>::Json(serde_json::from_value(change).unwrap());
-    let (all, parameters) = (configurations(cluster), PatchParams::default());
-    all.patch(NAME, &parameters, &change).await.unwrap();
-}
-
-/// Creates it in a dry run, which asks the webhook all the same.
-async fn try_creating(cluster: &Cluster, name: &str) -> Result<(), String> {
-    let parameters = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    let volume = persistent_volume(csi("vol-1"), named(name));
-    let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
-    let volumes = Api::all(cluster.admin());
-    let created = volumes.create(&parameters, &volume).await;
-    created.map(drop).map_err(|error| error.to_string())
-}
-
-/// The controller reads the files again once a minute.
+/// W-3.
 #[tokio::test]
-async fn a_certificate_for_another_name_is_refused_until_its_files_are_replaced() {
-    let webhook = Webhook::of_host("other.example");
-    let stage = webhook.stage(Setup::mock(&[]), |_| {}).await;
-    until("the API server refuses the certificate", async || {
-        let error = try_creating(&stage, "refused").await.err();
-        let error = error.unwrap_or_default();
-        let expected = "x509: certificate is valid for other.example, not localhost";
-        holds(error.contains(expected), || error)
+async fn a_standby_answers_with_a_provider_of_its_own() {
+    let cluster = Setup::without_provider().prepare().await;
+    let mut leader = cluster.replica("leader").await;
+    leader.leads().await;
+    let webhook = Webhook::new();
+    webhook.register(&cluster).await;
+    let mut standby = cluster.part("standby").without_provider();
+    for flag in webhook.flags() {
+        standby = standby.flag(&flag);
+    }
+    let mut standby = standby.start().await;
+    let driver = format!("--csi-driver={DRIVER}");
+    standby.mock.start(&[driver]).await;
+    standby
+        .mock
+        .set_volume("disk", VolumeState::Available)
+        .await;
+    standby.follows(&mut leader).await;
+    until("a volume is labelled", async || {
+        let volume = persistent_volume(csi("disk"), json!({}));
+        is_labelled(&cluster.create_volume(volume).await?)
     })
     .await;
-    webhook.renew_for("localhost");
-    until("the next certificate is served", async || {
-        try_creating(&stage, "admitted").await
-    })
-    .await;
+    standby.was_allowed_everything();
+    // It led at no time.
+    standby.follows(&mut leader).await;
+    assert_eq!(standby.controller.lines("successfully acquired lease"), 0);
 }

@@ -1,6 +1,6 @@
 //! Services as those who own them see them.
 
-use k8s_openapi::api::core::v1::{Event, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -47,7 +47,7 @@ pub(crate) fn annotation(key: &str, value: &str) -> Value {
 }
 
 /// RFC 7396, except `null`.
-pub(super) fn merge(target: &mut Value, change: Value) {
+pub(crate) fn merge(target: &mut Value, change: Value) {
     match (target, change) {
         (Value::Object(target), Value::Object(change)) => {
             for (key, value) in change {
@@ -158,21 +158,6 @@ impl Cluster {
             .collect();
         reasons.sort_unstable();
         reasons
-    }
-
-    /// Waits for an event about a Service.
-    pub(crate) async fn event(&self, service: &Service, expected: &str) -> Event {
-        until(
-            &format!("the event {expected} of {}", uid(service)),
-            async || {
-                let events = self.events_of(service).await;
-                let reasons: Vec<_> = events.iter().map(reason).collect();
-                let place = reasons.iter().position(|reason| *reason == expected);
-                let place = place.ok_or_else(|| format!("{reasons:?}"))?;
-                Ok(events[place].clone())
-            },
-        )
-        .await
     }
 
     /// Waits until these are the reasons of all events about a Service, in any order.

@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::{
-    Api,
-    api::{ListParams, Patch, PatchParams},
-};
+use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{fleet, quick};
+use super::{SHUTDOWN, fleet, quick};
 use crate::{
-    look::{reason, uid},
-    replica::LEASE,
+    look::{provider_id, reason, taints, uid},
     stage::{Setup, Stage},
     wait::{holds, stays, until},
 };
+
+const CONFIRM: &str = "outrigger.dev/confirm-deletions";
 
 async fn lost(stage: &Stage, count: usize) {
     for n in 0..count {
@@ -44,32 +41,23 @@ async fn l7_a_node_whose_machine_is_gone_is_gone_within_30_s_at_the_default_peri
     let presumed = &deletes[0].json()["preconditions"];
     assert_eq!(presumed["uid"], json!(uid(&node)));
     assert!(presumed["resourceVersion"].is_string(), "{presumed}");
-    until("the event", async || {
-        let events = stage.events_of(&node).await;
-        let event = events.iter().find(|event| reason(event) == "DeletingNode");
-        let event = event.ok_or("no event")?;
-        assert_eq!(
-            event.message.as_deref(),
-            Some("Deleting node n-00003 because it does not exist in the cloud provider")
-        );
-        let source = event
-            .source
-            .as_ref()
-            .and_then(|source| source.component.as_deref());
-        assert_eq!(source, Some("cloud-node-lifecycle-controller"));
-        Ok(())
-    })
-    .await;
+    let event = stage.event(&node, "DeletingNode").await;
+    assert_eq!(
+        event.message.as_deref(),
+        Some("Deleting node n-00003 because it does not exist in the cloud provider")
+    );
+    let source = event.source.and_then(|source| source.component);
+    assert_eq!(source.as_deref(), Some("cloud-node-lifecycle-controller"));
 }
 
 #[tokio::test]
-async fn a_cloud_that_has_lost_everything_deletes_nothing_until_a_person_says_so() {
+async fn a_cloud_that_has_lost_everything_deletes_nothing_until_an_operator_says_so() {
     let stage = fleet(quick().flag("--node-deletion-window=1s"), 12).await;
     for n in 0..12 {
         stage.mock.delete(&format!("n-{n:05}")).await;
     }
     lost(&stage, 12).await;
-    stays("all are held", Duration::from_secs(4), async || {
+    stays("all are held", Duration::from_secs(3), async || {
         let left = stage.named("n-").await.len();
         holds(left == 12, || format!("{left}"))
     })
@@ -89,31 +77,13 @@ async fn one_act_on_the_lease_confirms_all_deletions_that_are_withheld_and_is_sp
     }
     lost(&stage, 8).await;
     let annotate = async |deletions: usize| {
-        let annotations = json!({"outrigger.dev/confirm-deletions": deletions.to_string()});
-        let change = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let parameters = PatchParams::default();
-        stage
-            .leases()
-            .patch(LEASE, &parameters, &change)
-            .await
-            .unwrap();
+        let annotation = Some(&*deletions.to_string());
+        stage.annotate_lease(CONFIRM, annotation).await;
     };
-    let on_lease: Api<Event> = Api::namespaced(stage.admin(), "kube-system");
     let says = async |expected: &str| {
-        until(expected, async || {
-            let events = on_lease.list(&ListParams::default()).await.unwrap().items;
-            let mut messages = events.iter().filter_map(|event| event.message.as_deref());
-            holds(messages.any(|message| message.contains(expected)), || {
-                format!("{events:?}")
-            })
-        })
-        .await;
-        let lease = stage.leases().get(LEASE).await.unwrap();
-        let annotations = lease.metadata.annotations.unwrap_or_default();
-        assert!(
-            !annotations.contains_key("outrigger.dev/confirm-deletions"),
-            "{annotations:?}"
-        );
+        stage.lease_says(expected).await;
+        let annotations = stage.lease_annotations().await;
+        assert!(!annotations.contains_key(CONFIRM), "{annotations:?}");
     };
     // Each of them has been judged with the others.
     let withheld = async || {
@@ -142,9 +112,90 @@ async fn one_act_on_the_lease_confirms_all_deletions_that_are_withheld_and_is_sp
         stage.mock.delete(&format!("n-{n:05}")).await;
         stage.is_ready(&format!("n-{n:05}"), "Unknown").await;
     }
-    stays("three more wait", Duration::from_secs(3), async || {
+    stays("three more wait", Duration::from_secs(2), async || {
         let left = stage.named("n-").await.len();
         holds(left == 4, || format!("{left}"))
     })
     .await;
+}
+
+/// Two providers in one cluster, and nodes of neither.
+#[tokio::test]
+async fn each_provider_has_its_own_nodes_and_touches_no_other() {
+    let backstage = Setup::default()
+        .flags(&[
+            "--node-monitor-period=200ms",
+            "--controllers=cloud-node,cloud-node-lifecycle",
+        ])
+        .prepare()
+        .await;
+    let mut replicas = Vec::new();
+    for name in ["red", "blue"] {
+        let mut replica = backstage
+            .part(name)
+            .without_provider()
+            .user(crate::plane::USER)
+            .flag("--leader-elect=false")
+            .flag(&format!("--node-selector=cloud={name}"))
+            .flag(&format!("--cloud-provider={name}"))
+            .start()
+            .await;
+        let provider = format!("--provider-name={name}");
+        let args = [&provider, "--synthesize-instances", "--visibility-delay=0s"];
+        replica.mock.start(&args.map(str::to_owned)).await;
+        replicas.push(replica);
+    }
+    for name in ["red", "blue"] {
+        backstage
+            .register(&Machine::new(name).label("cloud", name))
+            .await;
+        // By which the provider shows that it finds instances.
+        let another = Machine::new(format!("another-{name}"));
+        backstage.register(&another.label("cloud", name)).await;
+        let node = backstage.synced(name).await;
+        let id = provider_id(&node).unwrap();
+        assert!(id.starts_with(&format!("{name}://")), "{id}");
+    }
+    // On premises: no cloud, with an id of its own or none at all.
+    let onprem = Machine::new("with-id")
+        .provider_id("metal://1")
+        .initialized();
+    backstage.register(&onprem).await;
+    backstage
+        .register(&Machine::new("without-id").initialized())
+        .await;
+    for name in ["red", "blue", "with-id", "without-id"] {
+        backstage.is_ready(name, "Unknown").await;
+    }
+    replicas[0].mock.delete("red").await;
+    until("the red node is gone", async || {
+        let nodes = backstage.nodes();
+        let node = nodes.get_opt("red").await.unwrap();
+        holds(node.is_none(), || "it is there".to_owned())
+    })
+    .await;
+    stays(
+        "the others are left alone",
+        Duration::from_secs(2),
+        async || {
+            for name in ["blue", "with-id", "without-id"] {
+                let node = backstage.node(name).await;
+                let tainted = taints(&node).contains(&SHUTDOWN.to_owned());
+                holds(!tainted, || format!("{name} is tainted"))?;
+            }
+            Ok(())
+        },
+    )
+    .await;
+    for replica in &replicas {
+        for name in ["with-id", "without-id"] {
+            assert!(
+                replica.writes_of(name).is_empty(),
+                "{:?}",
+                replica.writes_of(name)
+            );
+        }
+    }
+    assert!(replicas[0].writes_of("blue").is_empty());
+    assert!(replicas[1].writes_of("red").is_empty());
 }

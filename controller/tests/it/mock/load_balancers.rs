@@ -131,15 +131,6 @@ impl Mock {
     pub(crate) async fn updates(&self) -> u64 {
         self.calls(Method::UpdateLoadBalancerNodes).await
     }
-
-    /// Waits until no fault is left: each has met its calls, even those that are still held.
-    pub(crate) async fn faults_are_used_up(&self) {
-        until("the faults are used up", async || {
-            let left = self.faults().await;
-            holds(left == 0, || format!("{left} are left"))
-        })
-        .await;
-    }
 }
 
 /// The effect on the calls of a method about one Service of the namespace `default`.

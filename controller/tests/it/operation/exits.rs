@@ -1,6 +1,6 @@
-//! How the program ends, and what it prints where (CLI-3 … CLI-7, PROC-10, PROC-11).
+//! How the program starts and ends, and what it prints where (CLI-3 … CLI-7, PROC-10, PROC-11).
 
-use std::{net::TcpListener, process::Stdio, time::Duration};
+use std::{fs, net::TcpListener, process::Stdio, time::Duration};
 
 use http::Method;
 use outrigger_testbed::{
@@ -15,7 +15,8 @@ use tokio::{
 
 use crate::{
     controller::plain,
-    stage::Setup,
+    mock::Mock,
+    stage::{Backstage, Setup},
     wait::{DEADLINE, holds, until},
 };
 
@@ -34,32 +35,19 @@ async fn run(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn requested_output_goes_to_standard_output() {
+async fn requested_output_goes_to_standard_output_and_mistakes_to_standard_error() {
     for (flag, beginning) in [
         ("--help", "Outrigger's cloud-controller-manager: "),
-        ("-h", "Outrigger's cloud-controller-manager: "),
         ("--version", "Outrigger v"),
     ] {
         let (code, out, err) = run(&[flag]).await;
         assert_eq!((code, &*err), (Some(0), ""), "{flag}");
         assert!(out.contains(beginning), "{flag}: {out}");
     }
-}
-
-#[tokio::test]
-async fn mistakes_go_to_standard_error() {
-    for (flag, sentence) in [
-        ("--foo", "error: unexpected argument '--foo' found"),
-        // CLI-26.
-        (
-            "--controllers=foo",
-            "error: \"foo\" is not in the list of known controllers",
-        ),
-    ] {
-        let (code, out, err) = run(&[flag]).await;
-        assert_eq!((code, &*out), (Some(1), ""), "{flag}");
-        assert_eq!(err.lines().next(), Some(sentence), "{flag}");
-    }
+    let (code, out, err) = run(&["--foo"]).await;
+    assert_eq!((code, &*out), (Some(1), ""));
+    let sentence = "error: unexpected argument '--foo' found";
+    assert_eq!(err.lines().next(), Some(sentence));
 }
 
 #[tokio::test]
@@ -99,6 +87,125 @@ async fn a_port_that_is_taken_ends_it_before_anything_is_asked_for() {
     ] {
         assert!(flags.contains(&flag), "{flag}: {flags:?}");
     }
+}
+
+/// Runs the controller with these flags, which must end it, and returns what it says.
+async fn refused(backstage: &Backstage, flags: &[&str]) -> String {
+    let (mut controller, log) = backstage.run(flags);
+    let status = controller.ended().await;
+    assert_eq!(status.code(), Some(1), "{flags:?}: {}", log());
+    log()
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_or_not_good_is_named() {
+    let backstage = Setup::without_provider().prepare().await;
+    let good = fs::read_to_string(backstage.proxy.kubeconfig()).unwrap();
+    let files = [
+        ("empty", String::new()),
+        ("words", "this is not a kubeconfig".to_owned()),
+        ("broken", "clusters: [".to_owned()),
+        (
+            "no-context",
+            good.replace("current-context", "other-context"),
+        ),
+    ];
+    let missing = backstage.dir().join("missing.kubeconfig");
+    let mut paths = vec![missing, backstage.dir().to_owned()];
+    for (name, text) in files {
+        let path = backstage.dir().join(name);
+        fs::write(&path, text).unwrap();
+        paths.push(path);
+    }
+    for path in paths {
+        let flag = format!("--kubeconfig={}", path.display());
+        let said = refused(&backstage, &[&flag]).await;
+        let sentence = format!("--kubeconfig {}: ", path.display());
+        let lines: Vec<_> = said
+            .lines()
+            .filter(|line| line.contains(&sentence))
+            .collect();
+        assert_eq!(lines.len(), 1, "{}: {said}", path.display());
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    for (flag, sentence) in [
+        (
+            "--kubeconfig=",
+            "invalid configuration: no configuration has been provided",
+        ),
+        ("--master=somewhere", "--master \"somewhere\" is not a URL"),
+    ] {
+        let said = refused(&backstage, &[flag]).await;
+        assert!(said.contains(sentence), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_cloud_without_a_cluster_id_ends_it_unless_that_is_allowed() {
+    let backstage = Setup::mock(&["--synthesize-instances", "--without-cluster-id"])
+        .flag("--allow-untagged-cloud")
+        .prepare()
+        .await;
+    let (mut controller, log) = backstage.run(&[]);
+    let status = controller.ended().await;
+    assert_eq!(status.code(), Some(255), "{}", log());
+    let sentence = "no ClusterID found.  A ClusterID is required for the cloud provider to \
+                    function properly.  This check can be bypassed by setting the \
+                    allow-untagged-cloud option";
+    assert_eq!(
+        log().lines().filter(|line| line.contains(sentence)).count(),
+        1,
+        "{}",
+        log()
+    );
+    backstage.proxy.take_requests();
+    let mut stage = backstage.start();
+    let warning = "detected a cluster without a ClusterID.  A ClusterID will be required";
+    stage.controller.says(&["WARN", warning]).await;
+    stage.register(&Machine::new("untagged")).await;
+    stage.synced("untagged").await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_not_there_is_waited_for_and_keeps_no_process_from_ending() {
+    let backstage = Setup::synthesizing().prepare().await;
+    backstage.proxy.refuse_connections().await;
+    let server = backstage.proxy.url();
+    let mut stage = backstage.start();
+    let sentence = "cannot use the API server";
+    let line = stage.controller.says(&[sentence]).await;
+    assert!(line.contains(&format!("server=\"{server}/\"")), "{line}");
+    assert!(line.contains("Connection refused"), "{line}");
+    assert!(line.contains("check --kubeconfig and --master"), "{line}");
+    stage.restart_controller().await;
+    let pid = stage.controller.pid();
+    stage.register(&Machine::new("late")).await;
+    until("the next process says it too", async || {
+        let lines = stage.controller.lines(sentence);
+        holds(lines == 2, || format!("{lines}"))
+    })
+    .await;
+    stage.proxy.accept_connections().await;
+    stage.synced("late").await;
+    assert_eq!(stage.controller.lines(sentence), 2);
+    assert_eq!(stage.controller.pid(), pid);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there_is_waited_for() {
+    let mut stage = Setup::without_provider().start().await;
+    let endpoint = Mock::endpoint(stage.dir());
+    let sentence = format!("no provider answers at {endpoint}: ");
+    let line = stage.controller.says(&["WARN", &sentence]).await;
+    let question = "is it running, and is this its endpoint?";
+    assert!(line.contains(question), "{line}");
+    let pid = stage.controller.pid();
+    stage.register(&Machine::new("waiting")).await;
+    stage.untouched("waiting", Duration::from_millis(500)).await;
+    assert_eq!(stage.controller.lines(&sentence), 1);
+    stage.start_mock(&["--synthesize-instances"]).await;
+    stage.synced("waiting").await;
+    assert_eq!(stage.controller.pid(), pid);
 }
 
 #[tokio::test]

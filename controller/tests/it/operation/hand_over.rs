@@ -1,18 +1,21 @@
-//! A leader that ends, in order or not, and the one that follows it, or does not contend.
+//! A leader that ends, in order or not, and the replica that follows it.
 //!
 //! `OUTRIGGER_TEST_ROUNDS=10` hands over ten times in a row. With `OUTRIGGER_TEST_FULL=1` the leader
 //! that is killed has upstream's 15 s, else less. `-- --nocapture` shows how long all took.
 
 use std::{env, time::Duration};
 
+use http::Method;
+use outrigger_provider_mock::faults::{Effect, Fault, Method as Call};
 use outrigger_testbed::{
-    faults::{Cut, Fault, Rule},
+    faults::{Cut, Fault as ApiFault, Rule},
     nodes::Machine,
 };
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    cluster::services::load_balancer,
     mock::instance,
     replica::LEASE,
     stage::Setup,
@@ -39,6 +42,14 @@ const TRANSIT: Duration = Duration::from_millis(300);
 fn rounds() -> i32 {
     env::var("OUTRIGGER_TEST_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap())
 }
+
+/// How long the cloud takes for one load balancer.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Load balancers that are made at once: what a provider takes that does not say.
+const AT_ONCE: u64 = 16;
+
+const SERVICES: usize = 40;
 
 /// PROC-11, PROC-12 and Q-22 are what upstream does instead.
 #[tokio::test]
@@ -83,7 +94,8 @@ async fn a_leader_with_a_termination_signal_is_followed_within_3_s() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
+async fn a_leader_that_is_killed_is_followed_by_a_replica_with_a_provider_when_its_lease_has_expired()
+ {
     let full = env::var("OUTRIGGER_TEST_FULL").is_ok_and(|full| full == "1");
     let setup = Setup::without_provider();
     let (lease, setup) = if full {
@@ -92,6 +104,9 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
         (Duration::from_secs(5), setup.flags(&SHORT))
     };
     let cluster = setup.prepare().await;
+    // A replica without a provider does not contend, not even for a Lease that is free.
+    let mut without = cluster.part("without").without_provider().start().await;
+    without.controller.says(&["no provider answers"]).await;
     let mut leader = cluster.replica("killed").await;
     leader.leads().await;
     let mut next = cluster.replica("next").await;
@@ -109,6 +124,15 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
     let last = leader.claims(LEASE).pop().unwrap();
     assert!(claimed.started - last.started >= lease);
     assert_eq!(cluster.lease(LEASE).await.lease_transitions, Some(1));
+    next.controller.terminate().await;
+    stays("the lease is free", Duration::from_secs(2), async || {
+        let holder = cluster.lease(LEASE).await.holder_identity;
+        holds(holder.as_deref() == Some(""), || format!("{holder:?}"))
+    })
+    .await;
+    assert!(without.claims(LEASE).is_empty());
+    without.mock.start(&[]).await;
+    without.leads().await;
 }
 
 /// The Lease lasts longer than the test waits for anything.
@@ -123,21 +147,9 @@ async fn a_container_that_starts_again_takes_its_lease_back() {
     let own = leader.identity().await;
     let mut standby = cluster.replica("standby").await;
     standby.follows(&mut leader).await;
-    // A process that lives is not one of the past.
-    let mut beside = cluster.part("beside").flag(&flag).start().await;
-    beside
-        .controller
-        .says(&["--leader-elect-identity-file is not used"])
-        .await;
-    beside.follows(&mut leader).await;
-    // Nor has a disk that is full anything to do with the work.
-    let flag_of_none = "--leader-elect-identity-file=/dev/full";
-    let mut without = cluster.part("without").flag(flag_of_none).start().await;
-    without.follows(&mut leader).await;
-
     leader.controller.kill().await;
     let killed = Instant::now();
-    let mut again = cluster.part("again").flag(&flag).start().await;
+    let again = cluster.part("again").flag(&flag).start().await;
     again.own_node(&cluster, "orphan").await;
     cluster.initialized("orphan").await;
     println!(
@@ -147,13 +159,7 @@ async fn a_container_that_starts_again_takes_its_lease_back() {
     let lease = cluster.lease(LEASE).await;
     assert_eq!(lease.holder_identity.as_ref(), Some(&own));
     assert_eq!(lease.lease_transitions, Some(0));
-    assert!(standby.claims(LEASE).is_empty() && beside.claims(LEASE).is_empty());
-
-    // A process that ends by itself is not taken for one that was killed.
-    assert_eq!(again.identity().await, own);
-    again.controller.terminate().await;
-    let identities = std::fs::read_to_string(&file).unwrap();
-    assert!(!identities.contains(&own), "{identities}");
+    assert!(standby.claims(LEASE).is_empty());
 }
 
 /// It could go on writing, and does until the deadline: only the lease is out of its reach. The end is upstream's (PROC-13).
@@ -162,7 +168,7 @@ async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_afte
     let cluster = Setup::without_provider().flags(&SHORT).prepare().await;
     let mut leader = cluster.replica("leader").await;
     leader.leads().await;
-    let unreachable = Rule::new(Fault::Silence).path_contains("/leases");
+    let unreachable = Rule::new(ApiFault::Silence).path_contains("/leases");
     leader.proxy.inject(unreachable);
     leader.proxy.cut_watches("/leases", Cut::Abrupt);
     let began = Instant::now();
@@ -208,27 +214,108 @@ async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_afte
 }
 
 #[tokio::test]
-async fn a_replica_whose_provider_is_not_there_does_not_contend() {
+async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_answer() {
     let cluster = Setup::without_provider()
-        .flag("--leader-elect-retry-period=200ms")
+        .flag("--controllers=service-lb-controller")
         .prepare()
         .await;
-    let mut without = cluster.part("without").without_provider().start().await;
-    without.controller.says(&["no provider answers"]).await;
-    let mut with = cluster.replica("with").await;
-    with.leads().await;
-    with.own_node(&cluster, "first").await;
-    cluster.initialized("first").await;
-    // The Lease is free, and no replica without a provider takes it.
-    with.controller.terminate().await;
-    stays("the lease is free", Duration::from_secs(2), async || {
-        let holder = cluster.lease(LEASE).await.holder_identity;
-        holds(holder.as_deref() == Some(""), || format!("{holder:?}"))
+    let nodes = Machine::numbered("n-", 2).map(Machine::initialized);
+    cluster.register_all(nodes).await;
+    let mut leader = cluster.replica("leader").await;
+    let slow = Effect::Hang {
+        duration: Some(SLOW),
+    };
+    let slow = Fault::on(Call::EnsureLoadBalancer, slow);
+    leader.mock.inject(slow).await;
+    leader.leads().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+    // Without the remembered targets the next leader updates all load balancers, and each replica's cloud has its own.
+    cluster.targets_are_remembered().await;
+
+    for n in 0..SERVICES {
+        cluster
+            .create_service(load_balancer(&format!("web-{n}")))
+            .await;
+    }
+    // One write before each call: then as many are in flight as may be, and others wait.
+    until("Services are in flight", async || {
+        let requests = leader.proxy.requests();
+        let patches = requests.iter().filter(|r| r.method == Method::PATCH);
+        let patches = patches.count();
+        holds(patches >= 32, || format!("{patches}"))
     })
     .await;
-    assert!(without.claims(LEASE).is_empty());
-    without.mock.start(&[]).await;
-    without.leads().await;
-    without.own_node(&cluster, "second").await;
-    cluster.initialized("second").await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(leader.mock.calls(Call::EnsureLoadBalancer).await, 0);
+
+    let signalled = Instant::now();
+    leader.controller.signal(Signal::TERM);
+    let status = leader.controller.ended().await;
+    let took = signalled.elapsed();
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(took < SLOW + Duration::from_secs(2), "{took:?}");
+    let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;
+    assert_eq!(calls, AT_ONCE, "those that were in flight, and no other");
+    let written = leader.mock.owners().await.len();
+    assert_eq!(written as u64, AT_ONCE);
+
+    next.leads().await;
+    assert!(signalled.elapsed() < took + Duration::from_secs(3));
+    let released = leader.claims(LEASE).pop().unwrap();
+    assert_eq!(released.json()["spec"]["holderIdentity"], "");
+    // The Services hold the answers that the first leader got: the next one calls for the others only.
+    until("the others have their load balancers", async || {
+        let made = next.mock.owners().await.len();
+        let expected = SERVICES - usize::try_from(AT_ONCE).unwrap();
+        holds(made == expected, || format!("{made} of {expected}"))
+    })
+    .await;
+}
+
+/// The lease expires for the others while this process waits for its calls.
+#[tokio::test]
+async fn a_lease_that_is_lost_after_sigterm_drops_the_calls_in_flight() {
+    let cluster = Setup::without_provider()
+        .flag("--controllers=service-lb-controller")
+        .flags(&SHORT)
+        .prepare()
+        .await;
+    let nodes = Machine::numbered("n-", 2).map(Machine::initialized);
+    cluster.register_all(nodes).await;
+    let mut leader = cluster.replica("leader").await;
+    let stuck = Effect::Hang { duration: None };
+    let stuck = Fault::on(Call::EnsureLoadBalancer, stuck);
+    leader.mock.inject(stuck).await;
+    leader.leads().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+    cluster.create_service(load_balancer("web")).await;
+    leader
+        .controller
+        .says(&["ensuring the load balancer"])
+        .await;
+    sleep(Duration::from_secs(1)).await;
+
+    let unreachable = Rule::new(ApiFault::Silence);
+    leader.proxy.inject(unreachable);
+    leader.proxy.cut_watches("/leases", Cut::Abrupt);
+    let signalled = Instant::now();
+    leader.controller.signal(Signal::TERM);
+    let dropped = "lease lost with work still in flight";
+    until("the calls are dropped", async || {
+        let lines = leader.controller.lines(dropped);
+        holds(lines > 0, || "not yet".to_owned())
+    })
+    .await;
+    let took = signalled.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    until("the call is over", async || {
+        let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;
+        holds(calls == 1, || format!("{calls}"))
+    })
+    .await;
+    assert!(next.claims(LEASE).is_empty(), "the next leader comes later");
+    leader.controller.ended().await;
+    next.leads().await;
 }

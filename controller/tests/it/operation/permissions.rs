@@ -1,82 +1,33 @@
-//! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
-
-use std::time::Duration;
+//! The rights that `docs/rbac.md` lists and `deploy/` grants are enough, and a right that is missing is named.
 
 use http::Method;
-use k8s_openapi::api::core::v1::{Event, Service, ServiceAccount};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams, PostParams},
-};
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::Api;
 use outrigger_testbed::faults::Outcome;
-use serde_json::json;
+use rustix::process::geteuid;
 
 use crate::{
-    cluster::{Cluster, SYSTEM},
-    look::{answered, reason},
+    cluster::{Cluster, SYSTEM, services::load_balancer},
+    mock::instance,
     replica::Replica,
-    rights::{ACCOUNTS, ALWAYS, Rights},
-    stage::Setup,
+    rights::{ACCOUNTS, ALWAYS, Rights, shipped_flags},
+    routes::network,
+    stage::{Backstage, Setup},
     wait::{holds, until},
 };
 
-/// Waits until the Lease has this event about a leader of that name.
-pub(super) async fn elected(cluster: &Cluster, identity: &str) {
-    let events: Api<Event> = Api::namespaced(cluster.admin(), SYSTEM);
-    let message = format!("{identity} became leader");
-    until("the event of the election", async || {
-        let events = events.list(&ListParams::default()).await.unwrap().items;
-        let mut events = events.iter();
-        let has_event = events.any(|event| {
-            reason(event) == "LeaderElection" && event.message.as_deref() == Some(&*message)
-        });
-        holds(has_event, || "none".to_owned())
-    })
-    .await;
-}
-
-fn services(cluster: &Cluster) -> Api<Service> {
-    Api::namespaced(cluster.admin(), "default")
-}
-
-/// Makes a Service that wants a load balancer.
-async fn ask_for_load_balancer(cluster: &Cluster, name: &str) {
-    let service = json!({
-        "metadata": {"name": name},
-        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
-    });
-    let service = serde_json::from_value(service).unwrap();
-    let services = services(cluster);
-    let made = services.create(&PostParams::default(), &service).await;
-    made.unwrap();
-}
-
-async fn delete_service(cluster: &Cluster, name: &str) {
-    let services = services(cluster);
-    let deleted = services.delete(name, &DeleteParams::default()).await;
-    deleted.unwrap();
-    until(&format!("{name} is gone"), async || {
-        let left = services.get_opt(name).await.unwrap();
-        holds(left.is_none(), || format!("{left:?}"))
-    })
-    .await;
-}
-
 /// Has a load balancer made and deleted.
-pub(super) async fn serve_a_service(cluster: &Cluster, name: &str) {
-    ask_for_load_balancer(cluster, name).await;
-    let services = services(cluster);
-    until(&format!("the address of {name}"), async || {
-        let service = services.get(name).await.unwrap();
-        let status = service
-            .status
-            .clone()
-            .and_then(|status| status.load_balancer);
-        let ingress = status.and_then(|status| status.ingress);
-        holds(ingress.is_some(), || format!("{service:?}"))
-    })
-    .await;
-    delete_service(cluster, name).await;
+async fn serve_a_service(cluster: &Cluster, name: &str) {
+    cluster.serve(load_balancer(name)).await;
+    cluster.delete_service(name).await;
+    cluster.service_is_gone(name).await;
+}
+
+async fn elected(cluster: &Cluster, replica: &mut Replica) {
+    let identity = replica.identity().await;
+    cluster
+        .lease_says(&format!("{identity} became leader"))
+        .await;
 }
 
 /// True if the replica made such a request and the answer was no error.
@@ -97,7 +48,7 @@ async fn the_documented_rights_are_enough() {
     replica.own_node(&cluster, "allowed").await;
     cluster.synced("allowed").await;
     serve_a_service(&cluster, "allowed").await;
-    elected(&cluster, &replica.identity().await).await;
+    elected(&cluster, &mut replica).await;
     let stranger = replica.port.with_token(&cluster.account("stranger").await);
     stranger.gets("/metrics", 403).await;
     replica.controller.terminate().await;
@@ -153,7 +104,7 @@ async fn the_documented_rights_of_the_controllers_accounts_are_enough() {
     replica.own_node(&cluster, "allowed").await;
     cluster.synced("allowed").await;
     serve_a_service(&cluster, "allowed").await;
-    elected(&cluster, &replica.identity().await).await;
+    elected(&cluster, &mut replica).await;
     replica.was_allowed_everything();
     let service_accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
     for account in ["node-controller", "service-controller"] {
@@ -203,7 +154,9 @@ async fn a_missing_right_is_named_with_its_subject() {
         let mut replica = replica.start().await;
         match resource {
             "nodes/status" | "events" => replica.own_node(&cluster, &user).await,
-            "services/status" => ask_for_load_balancer(&cluster, &user).await,
+            "services/status" => {
+                cluster.create_service(load_balancer(&user)).await;
+            }
             "configmaps" => {
                 let status = replica.controller.ended().await;
                 assert_eq!(status.code(), Some(1), "{status}");
@@ -227,45 +180,119 @@ async fn a_missing_right_is_named_with_its_subject() {
             assert!(ready.body.contains(failed), "{}", ready.body);
         }
         if resource == "services/status" {
-            delete_service(&cluster, &user).await;
+            cluster.delete_service(&user).await;
+            cluster.service_is_gone(&user).await;
         }
         rights.revoke(&cluster.plane).await;
     }
 }
 
-/// 200 nodes would say so 200 times, and again with each try.
+/// Parts of the rules that are there whichever loops run.
+const EVERY: [&str; 5] = [
+    "start",
+    "stores",
+    "all loops",
+    "leader election",
+    "HTTPS server",
+];
+
 #[tokio::test]
-async fn a_right_that_all_nodes_need_is_missed_in_one_line() {
-    const NODES: usize = 30;
+async fn the_shipped_manifests_grant_what_their_flags_need() {
     let cluster = Setup::without_provider().prepare().await;
-    let rights = Rights::documented(ALWAYS)
-        .of("silent")
-        .without("nodes/status");
+    let rights = Rights::shipped().of("shipped");
     rights.grant(&cluster.plane).await;
-    let replica = cluster
-        .part("silent")
-        .user("silent")
-        .flag("--leader-elect=false");
-    let replica = replica.start().await;
-    for number in 0..NODES {
-        replica
-            .own_node(&cluster, &format!("silent-{number}"))
-            .await;
+    let mut part = cluster.part("shipped").user("shipped");
+    // The port is the test's, and so are the provider's user and the volume of the Pod.
+    let own = [
+        "--secure-port=",
+        "--provider-user=",
+        "--leader-elect-identity-file=",
+    ];
+    let flags = shipped_flags().into_iter();
+    for flag in flags.filter(|flag| !own.iter().any(|own| flag.starts_with(own))) {
+        part = part.flag(&flag);
     }
-    let refused = |count: usize| {
-        let requests = replica.proxy.requests();
-        let requests = requests.iter().filter(|request| answered(request, 403));
-        let refusals = requests.count();
-        holds(refusals >= count, || format!("{refusals} refusals"))
-    };
-    until("each node is refused", async || refused(NODES)).await;
-    // The second try of each comes no sooner than five seconds later.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(refused(NODES + NODES / 2).is_err());
-    let missing = "cannot patch resource \"nodes/status\"";
-    let log = replica.controller.log();
-    let lines = log.lines().filter(|line| line.contains("WARN"));
-    let lines: Vec<_> = lines.filter(|line| line.contains(missing)).collect();
-    assert_eq!(lines.len(), 1, "{lines:#?}");
+    part = part.flag(&format!("--provider-user={}", geteuid().as_raw()));
+    let file = cluster.dir().join("identities");
+    part = part.flag(&format!("--leader-elect-identity-file={}", file.display()));
+    let mut replica = part.start().await;
+    replica.leads().await;
+    replica.own_node(&cluster, "shipped").await;
+    cluster.synced("shipped").await;
+    serve_a_service(&cluster, "shipped").await;
+    elected(&cluster, &mut replica).await;
+    replica.port.anonymous().gets("/readyz", 200).await;
+    replica.controller.terminate().await;
+    replica.was_allowed_everything();
     rights.revoke(&cluster.plane).await;
+}
+
+/// Starts a replica with one loop and the rights of its part, and lets it do its work.
+async fn alone(
+    cluster: &Backstage,
+    part: &str,
+    flags: &[&str],
+    provider: &[&str],
+    work: impl AsyncFnOnce(&Replica),
+) {
+    let parts = [&EVERY[..], &[part]].concat();
+    let rights = Rights::of_parts(&parts).of(part);
+    rights.grant(&cluster.plane).await;
+    let only = format!("--controllers={part}-controller");
+    let mut replica = cluster.part(part).user(part).without_provider().flag(&only);
+    for flag in flags {
+        replica = replica.flag(flag);
+    }
+    let mut replica = replica.start().await;
+    let provider: Vec<_> = provider.iter().map(|&flag| flag.to_owned()).collect();
+    replica.mock.start(&provider).await;
+    replica.leads().await;
+    work(&replica).await;
+    replica.controller.terminate().await;
+    replica.was_allowed_everything();
+    rights.revoke(&cluster.plane).await;
+}
+
+#[tokio::test]
+async fn each_loop_works_with_the_rights_of_its_part() {
+    let cluster = Setup::without_provider().prepare().await;
+    let comes = async |what: &str, is_there: &dyn Fn(&Node) -> bool| {
+        until(what, async || {
+            let node = cluster.node("parted").await;
+            holds(is_there(&node), || format!("{:?}", node.status))
+        })
+        .await;
+    };
+    alone(&cluster, "cloud-node", &[], &[], async |replica| {
+        replica.own_node(&cluster, "parted").await;
+        cluster.synced("parted").await;
+    })
+    .await;
+    let pods = "--cluster-cidr=10.9.0.0/16";
+    let ipam = ["--allocate-node-cidrs", pods];
+    alone(&cluster, "node-ipam", &ipam, &[], async |_| {
+        let has_cidr = |node: &Node| {
+            node.spec
+                .as_ref()
+                .is_some_and(|spec| spec.pod_cidr.is_some())
+        };
+        comes("the Pod CIDR", &has_cidr).await;
+    })
+    .await;
+    alone(
+        &cluster,
+        "node-route",
+        &[pods],
+        &["--routes"],
+        async |replica| {
+            replica.mock.create(instance("parted")).await;
+            let has_route = |node: &Node| network(node) == "False RouteCreated";
+            comes("the condition of its route", &has_route).await;
+        },
+    )
+    .await;
+    alone(&cluster, "service-lb", &[], &[], async |_| {
+        serve_a_service(&cluster, "parted").await;
+    })
+    .await;
 }

@@ -1,9 +1,8 @@
-//! The end of a Service that is deleted in order (S-11, S-40, S-41, S-46, Q-6, Q-37).
+//! The end of a Service, in order or by force (S-11, S-15, S-40, S-41, S-46, S-47, S-60, Q-5, Q-6).
 
 use std::time::Duration;
 
 use outrigger_provider_mock::faults::Effect;
-use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 use tonic::Code;
 
@@ -15,7 +14,7 @@ use crate::{
         uid,
     },
     mock::load_balancers::{about, error},
-    wait::{holds, stays},
+    stage::Stage,
 };
 
 const GONE: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
@@ -44,24 +43,19 @@ async fn s40_a_service_goes_when_its_load_balancer_is_gone() {
     }
 }
 
-/// S-41.
+/// S-41, and what a cloud keeps on purpose.
 #[tokio::test]
-async fn s41_a_load_balancer_that_is_gone_already_does_not_block_the_deletion() {
+async fn s41_a_load_balancer_that_is_gone_already_or_is_kept_does_not_block_the_deletion() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage.mock.lose_load_balancer("default/web").await;
     stage.delete_service("web").await;
     stage.service_is_gone("web").await;
     stage.event(&service, "DeletedLoadBalancer").await;
-}
-
-#[tokio::test]
-async fn a_load_balancer_that_the_cloud_keeps_on_purpose_does_not_block_the_deletion() {
-    let stage = quick(&[]).start().await;
-    let protected = annotated("web", "mock.example/deletion-protection", "true");
+    let protected = annotated("kept", "mock.example/deletion-protection", "true");
     let service = stage.serve(protected).await;
-    stage.delete_service("web").await;
-    stage.service_is_gone("web").await;
+    stage.delete_service("kept").await;
+    stage.service_is_gone("kept").await;
     let event = stage.event(&service, "RetainedLoadBalancer").await;
     let message = event.message.unwrap();
     assert!(
@@ -107,81 +101,75 @@ async fn s46_the_finalizers_of_others_stay_and_their_service_is_none_of_our_busi
     assert_eq!(stage.mock.calls(DELETE).await, 1);
 }
 
-/// upstream gives new targets to what it cannot delete.
+///
 #[tokio::test]
-async fn q37_a_load_balancer_that_cannot_be_deleted_gets_no_new_targets() {
+async fn q5_a_removed_finalizer_is_restored() {
     let stage = quick(&[]).start().await;
-    let stuck = stage.serve(load_balancer("stuck")).await;
-    let other = stage.serve(load_balancer("other")).await;
-    let failure = error(Code::FailedPrecondition, "DEPENDENCY_NOT_READY", "in use");
+    let service = stage.serve(load_balancer("web")).await;
+    stage.only_events(&service, &MADE).await;
+    stage.strip_service("web").await;
     stage
-        .mock
-        .inject(about(DELETE, "stuck", Effect::Error(failure)))
-        .await;
-    stage.delete_service("stuck").await;
-    stage.event(&stuck, "SyncLoadBalancerFailed").await;
-    stage.register(&Machine::new("new").initialized()).await;
-    stage
-        .mock
-        .sends_to(uid(&other), &["n-00000", "n-00001", "new"])
-        .await;
-    stays(
-        "no targets for what goes",
-        Duration::from_millis(700),
-        async || {
-            let targets = stage.mock.targets(uid(&stuck)).await;
-            holds(targets == ["n-00000", "n-00001"], || format!("{targets:?}"))
-        },
-    )
-    .await;
-    assert_eq!(stage.mock.updates().await, 1);
-    stage.mock.clear().await;
-    stage.service_is_gone("stuck").await;
-}
-
-/// Deleted and made again, in order.
-#[tokio::test]
-async fn a_name_that_is_used_again_gets_a_load_balancer_of_its_own() {
-    let stage = quick(&[]).start().await;
-    let mut last = String::new();
-    for _ in 0..3 {
-        let service = stage.serve(load_balancer("web")).await;
-        assert_ne!(uid(&service), last);
-        last = uid(&service).to_owned();
-        assert_eq!(stage.mock.owners().await, [last.clone()]);
-        assert_eq!(finalizers(&service), [FINALIZER]);
-        stage.delete_service("web").await;
-        stage.service_is_gone("web").await;
-    }
-    assert_eq!(stage.mock.owners().await, [""; 0]);
-}
-
-/// The cloud is at work on a load balancer that no Service wants any more.
-#[tokio::test]
-async fn a_service_that_is_deleted_while_it_is_ensured_leaves_nothing() {
-    let stage = quick(&[]).start().await;
-    let slow = Effect::Hang {
-        duration: Some(Duration::from_secs(1)),
-    };
-    let slow = about(super::ENSURE, "web", slow);
-    stage.mock.inject(slow.times(1)).await;
-    let service = stage.create_service(load_balancer("web")).await;
-    stage.mock.faults_are_used_up().await;
-    stage.delete_service("web").await;
-    stage.service_is_gone("web").await;
-    stage.mock.has_none_of(uid(&service)).await;
-    assert_eq!(stage.mock.changes().await, [1, 0, 1]);
-
-    // The same while it takes minutes.
-    let slow = annotated("slow", "mock.example/provisioning-time", "10m");
-    let service = stage.create_service(slow).await;
-    stage
-        .service_that("slow", "is being provisioned", |service| {
-            finalizers(service) == [FINALIZER] && condition_types(service).len() > 1
+        .service_that("web", "has its finalizer", |service| {
+            finalizers(service) == [FINALIZER]
         })
         .await;
-    stage.mock.was_called(super::ENSURE, 2).await;
-    stage.delete_service("slow").await;
-    stage.service_is_gone("slow").await;
+    // It is as it was: there is nothing to ensure.
+    stage.silent(Duration::from_millis(500)).await;
+    assert_eq!(stage.mock.changes().await, [1, 0, 0]);
+    stage.only_events(&service, &MADE).await;
+}
+
+/// S-15, S-60, Q-5: upstream leaves the load balancer behind and goes on giving it targets. The Service is gone, so that its
+/// events are all that there is to say it on.
+#[tokio::test]
+async fn s60_a_service_that_vanishes_while_its_deletion_fails_leaves_no_load_balancer() {
+    let stage = quick(&[]).start().await;
+    let held = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    let service = stage.serve(load_balancer_with("stuck", held)).await;
+    let in_use = error(Code::FailedPrecondition, "DEPENDENCY_NOT_READY", "in use");
+    stage
+        .mock
+        .inject(about(DELETE, "stuck", Effect::Error(in_use)).times(2))
+        .await;
+    stage.delete_service("stuck").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
+    // The finalizers go all at once, and the Service with them.
+    stage.strip_service("stuck").await;
+    stage.service_is_gone("stuck").await;
+    let event = stage.event(&service, "DeleteLoadBalancerFailed").await;
+    let message = event.message.unwrap();
+    let start = "Error deleting load balancer: in use";
+    assert!(message.starts_with(start), "{message}");
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
     stage.mock.has_none_of(uid(&service)).await;
+    stage.event(&service, "DeletedLoadBalancer").await;
+}
+
+/// S-47: another Service under the name of one that vanished.
+#[tokio::test]
+async fn s47_a_service_made_anew_has_its_own_and_the_old_one_goes() {
+    let stage = quick(&["--latency=50ms"]).start().await;
+    let mut old = Vec::new();
+    for _ in 0..3 {
+        let service = stage.serve(load_balancer("web")).await;
+        old.push(uid(&service).to_owned());
+        stage.delete_and_strip("web").await;
+    }
+    let new = stage.serve(load_balancer("web")).await;
+    for uid in &old {
+        stage.mock.has_none_of(uid).await;
+    }
+    assert_eq!(stage.mock.owners().await, [uid(&new)]);
+}
+
+impl Stage {
+    /// An impatient user: deleted and stripped as fast as two requests go.
+    async fn delete_and_strip(&self, name: &str) {
+        self.delete_service(name).await;
+        let strip = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let parameters = kube::api::PatchParams::default();
+        // It may be gone in order by then.
+        let _ = self.services().patch(name, &parameters, &strip).await;
+        self.service_is_gone(name).await;
+    }
 }

@@ -1,11 +1,9 @@
 //! Work that no change asks for: drift in the cloud, load balancers without a Service, and plans.
 
-use std::time::Duration;
-
 use outrigger_provider_mock::{control::EditLoadBalancer, load_balancers::ServiceTag};
 use serde_json::{Value, json};
 
-use super::{DELETE, ENSURE, GET, MADE, quick};
+use super::{DELETE, GET, MADE, quick};
 use crate::{
     caller::{Port, value},
     cluster::services::{annotation, load_balancer},
@@ -14,99 +12,82 @@ use crate::{
     wait::{holds, until},
 };
 
-/// Instead of Q-30.
+/// Instead of Q-30. Load balancers without a Service are reported, and never deleted.
 #[tokio::test]
-async fn q30_a_load_balancer_changed_or_deleted_in_the_cloud_is_restored() {
-    let stage = quick(&[])
+async fn q30_what_was_changed_in_the_cloud_is_restored_and_what_has_no_service_is_reported() {
+    let port = Port::reserve();
+    let mut stage = quick(&[])
+        .scraped_at(&port)
         .flag("--load-balancer-drift-period=1s")
         .start()
         .await;
-    let uids = stage.serve_many(3).await;
-    stage
-        .mock
-        .edit_load_balancer(EditLoadBalancer {
-            target: "default/s-0".to_owned(),
-            ports: Some(vec!["TCP/81:30081".parse().unwrap()]),
-            ..EditLoadBalancer::default()
-        })
+    let uids = stage.serve_many(5).await;
+    let edit = |name: &str| EditLoadBalancer {
+        target: format!("default/{name}"),
+        ..EditLoadBalancer::default()
+    };
+    let mock = &stage.mock;
+    mock.edit_load_balancer(EditLoadBalancer {
+        ports: Some(vec!["TCP/81:30081".parse().unwrap()]),
+        ..edit("s-0")
+    })
+    .await;
+    mock.edit_load_balancer(EditLoadBalancer {
+        nodes: Some(vec!["n-00000".to_owned()]),
+        ..edit("s-1")
+    })
+    .await;
+    // The Service follows: no other address was asked for.
+    mock.edit_load_balancer(EditLoadBalancer {
+        addresses: Some(vec!["198.18.9.9".parse().unwrap()]),
+        ..edit("s-2")
+    })
+    .await;
+    mock.lose_load_balancer("default/s-3").await;
+    let cluster = stage.cluster_uid().await;
+    let tag = |name: &str, uid: &str| ServiceTag {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    };
+    // Load balancers of a Service that is gone, of an earlier Service of the same name, and of no Service at all.
+    let orphans = ["lb-gone", "lb-former", "lb-untagged"];
+    let tags = [Some(tag("gone", "0a1b")), Some(tag("s-4", "0a1c")), None];
+    for (id, service) in orphans.into_iter().zip(tags) {
+        mock.add_load_balancer(id, &cluster, service).await;
+    }
+    // A load balancer of another cluster in the same account: the provider gets no call about it.
+    mock.add_load_balancer("lb-other", "another-cluster", None)
         .await;
-    stage.mock.lose_load_balancer("default/s-1").await;
     stage.sees_ports(&uids[0], &[80]).await;
-    stage.sees_ports(&uids[1], &[80]).await;
-    // Each is looked at again and again, and what is as it was left is left alone.
-    stage.mock.was_called(GET, 8).await;
-    assert_eq!(stage.mock.changes().await, [5, 0, 0]);
-    let service = stage.service("s-2").await;
-    stage.only_events(&service, &MADE).await;
-    let patches = stage.patches_of("s-2");
-    assert_eq!(patches.len(), 2, "{patches:?}");
-}
-
-/// Other targets are drift too: the request names the wanted ones.
-#[tokio::test]
-async fn targets_changed_in_the_cloud_are_restored() {
-    let stage = quick(&[])
-        .flag("--load-balancer-drift-period=1s")
-        .start()
-        .await;
-    let service = stage.serve(load_balancer("web")).await;
+    stage.sees_ports(&uids[3], &[80]).await;
+    mock.sends_to(&uids[1], &["n-00000", "n-00001"]).await;
     stage
-        .mock
-        .edit_load_balancer(EditLoadBalancer {
-            target: "default/web".to_owned(),
-            nodes: Some(vec!["n-00000".to_owned()]),
-            ..EditLoadBalancer::default()
-        })
-        .await;
-    stage
-        .mock
-        .sends_to(uid(&service), &["n-00000", "n-00001"])
-        .await;
-    // A load balancer without drift is read and left alone.
-    stage.mock.was_called(GET, 4).await;
-    assert_eq!(stage.mock.calls(ENSURE).await, 2);
-    let log = stage.controller.log();
-    assert!(
-        log.contains("the targets would be changed, 1 to 2"),
-        "{log}"
-    );
-}
-
-/// Another address is drift too.
-#[tokio::test]
-async fn an_address_changed_in_the_cloud_is_written_to_the_service() {
-    let stage = quick(&[])
-        .flag("--load-balancer-drift-period=1s")
-        .start()
-        .await;
-    stage.serve(load_balancer("web")).await;
-    stage
-        .mock
-        .edit_load_balancer(EditLoadBalancer {
-            target: "default/web".to_owned(),
-            addresses: Some(vec!["198.18.9.9".parse().unwrap()]),
-            ..EditLoadBalancer::default()
-        })
-        .await;
-    stage
-        .service_that("web", "has the new address", |service| {
+        .service_that("s-2", "has the new address", |service| {
             addresses_of(service) == ["198.18.9.9 VIP"]
         })
         .await;
-}
-
-#[tokio::test]
-async fn no_drift_is_looked_for_where_it_is_switched_off() {
-    let stage = quick(&[])
-        .flag("--load-balancer-drift-period=0s")
-        .start()
+    until("the orphans are counted", async || {
+        let metrics = port.scrape().await;
+        let number = value(&metrics, "outrigger_service_orphaned_load_balancers ");
+        holds(number == Some(3.0), || format!("{number:?}"))
+    })
+    .await;
+    for id in orphans {
+        stage.controller.says(&["WARN", id]).await;
+    }
+    stage
+        .controller
+        .says(&["the targets would be changed, 1 to 2"])
         .await;
-    let service = stage.serve(load_balancer("web")).await;
+    // Each is looked at again and again, and what is as it was left is left alone.
+    let looks = stage.mock.calls(GET).await;
+    stage.mock.was_called(GET, looks + 10).await;
+    assert_eq!(stage.mock.calls(DELETE).await, 0);
+    let service = stage.service("s-4").await;
     stage.only_events(&service, &MADE).await;
-    stage.mock.lose_load_balancer("default/web").await;
-    stage.silent(Duration::from_secs(2)).await;
-    assert_eq!(stage.mock.calls(GET).await, 0);
-    assert_eq!(stage.mock.calls(ENSURE).await, 1);
+    let patches = stage.patches_of("s-4");
+    assert_eq!(patches.len(), 2, "{patches:?}");
 }
 
 impl Stage {
@@ -116,54 +97,6 @@ impl Stage {
         let system = namespaces.get("kube-system").await.unwrap();
         uid(&system).to_owned()
     }
-}
-
-/// Reported, and never deleted.
-#[tokio::test]
-async fn load_balancers_without_a_service_are_reported_and_left_alone() {
-    let port = Port::reserve();
-    let mut stage = quick(&[])
-        .scraped_at(&port)
-        .flag("--load-balancer-drift-period=1s")
-        .start()
-        .await;
-    stage.serve(load_balancer("web")).await;
-    let cluster = stage.cluster_uid().await;
-    let tag = |name: &str, uid: &str| ServiceTag {
-        namespace: "default".to_owned(),
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-    };
-    // Load balancers of a Service that is gone, of an earlier Service of the same name, and of no Service at all.
-    for (id, service) in [
-        ("lb-gone", Some(tag("gone", "0a1b"))),
-        ("lb-former", Some(tag("web", "0a1c"))),
-        ("lb-untagged", None),
-    ] {
-        stage.mock.add_load_balancer(id, &cluster, service).await;
-    }
-    // A load balancer of another cluster in the same account: the provider gets no call about it.
-    stage
-        .mock
-        .add_load_balancer("lb-other", "another-cluster", None)
-        .await;
-    let orphans = async |count: f64| {
-        until(&format!("{count} orphans"), async || {
-            let metrics = port.scrape().await;
-            let name = "outrigger_service_orphaned_load_balancers ";
-            let number = value(&metrics, name);
-            holds(number == Some(count), || format!("{number:?}"))
-        })
-        .await;
-    };
-    orphans(3.0).await;
-    for id in ["lb-gone", "lb-former", "lb-untagged"] {
-        stage.controller.says(&["WARN", id]).await;
-    }
-    stage.mock.lose_load_balancer("lb-gone").await;
-    orphans(2.0).await;
-    assert_eq!(stage.mock.calls(DELETE).await, 0);
-    assert_eq!(stage.mock.load_balancers().await.len(), 4);
 }
 
 /// `--plan` prints what would change and changes nothing.

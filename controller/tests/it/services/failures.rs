@@ -1,24 +1,33 @@
-//! Answers other than yes (S-35, S-36, S-38, S-43, Q-28). The tests that wait share one stage, and each
-//! has its own Service.
+//! Answers other than yes, answers that are lost, and providers that are away (S-35, S-36, S-38, S-43, S-46, Q-28). The tests that wait
+//! share one stage, and each has its own Service.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::future::{join, join_all};
 use http::Method;
-use outrigger_provider_mock::faults::Effect;
-use outrigger_testbed::faults::{Fault, Rule};
-use tokio::{join, time::Instant};
+use k8s_openapi::api::core::v1::Service;
+use outrigger_provider_mock::{faults::Effect, load_balancers::LoadBalancer};
+use outrigger_testbed::{
+    faults::{Fault, Injected, Rule},
+    nodes::Machine,
+};
+use serde_json::json;
+use tokio::join;
 use tonic::Code;
 
-use super::{DELETE, ENSURE, MADE, quick};
+use super::{DELETE, ENSURE, FINALIZER, MADE, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer},
     look::{
-        services::{addresses_of, condition, condition_message},
+        services::{
+            addresses_of, annotation_of, condition, condition_message, finalizers,
+            foreign_condition,
+        },
         uid,
     },
     mock::load_balancers::{about, error},
     stage::Stage,
-    wait::{holds, stays},
+    wait::{holds, stays, until},
 };
 
 const GONE: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
@@ -203,4 +212,170 @@ async fn deletion_is_slow(stage: &Stage) {
     stage
         .only_events(&service, &[&MADE[..], &GONE].concat())
         .await;
+}
+
+/// The fault of the patch of a Service after the first `skip`.
+fn patch_of(stage: &Stage, name: &str, skip: usize, fault: Fault) -> Injected {
+    let rule = Rule::new(fault)
+        .method(Method::PATCH)
+        .path_contains(format!("/services/{name}"));
+    stage.proxy.inject(rule.skip(skip).times(1))
+}
+
+async fn met(fault: &Injected) {
+    until("the fault meets its request", async || {
+        holds(fault.hits() == 1, || "not yet".to_owned())
+    })
+    .await;
+}
+
+impl Stage {
+    /// This Service has one load balancer, and knows its address.
+    async fn agrees(&self, name: &str) {
+        let service = self.settled_service(name).await;
+        let made = self.mock.load_balancers().await;
+        let tagged = |made: &&LoadBalancer| made.service.as_ref().unwrap().name == name;
+        let made: Vec<_> = made.iter().filter(tagged).collect();
+        assert_eq!(made.len(), 1, "{made:?}");
+        assert_eq!(made[0].service.as_ref().unwrap().uid, uid(&service));
+        assert_eq!(
+            addresses_of(&service),
+            [format!("{} VIP", made[0].addresses[0])]
+        );
+    }
+
+    async fn agrees_on_nothing(&self, service: &Service) {
+        self.service_is_gone(service.metadata.name.as_deref().unwrap())
+            .await;
+        let made = self.mock.load_balancer(uid(service)).await;
+        assert_eq!(made, None);
+    }
+}
+
+/// A call to the provider, or to the API server, succeeded or failed, and its answer is lost.
+#[tokio::test]
+async fn answers_that_are_lost() {
+    let stage = quick(&[]).start().await;
+    let faults = [
+        (Fault::LoseAnswer, 0),
+        (Fault::LoseAnswer, 1),
+        (Fault::Disconnect, 0),
+        (Fault::Disconnect, 1),
+        (Fault::conflict(), 0),
+        (Fault::conflict(), 1),
+    ];
+    let of_api_server = faults.into_iter().enumerate();
+    let of_api_server = of_api_server.map(async |(round, (fault, skip))| {
+        let name = format!("web-{round}");
+        let lost = patch_of(&stage, &name, skip, fault);
+        let service = stage.create_service(load_balancer(&name)).await;
+        stage.agrees(&name).await;
+        assert_eq!(lost.hits(), 1, "{name}");
+        let lost = patch_of(&stage, &name, 0, Fault::LoseAnswer);
+        stage.delete_service(&name).await;
+        stage.agrees_on_nothing(&service).await;
+        assert_eq!(lost.hits(), 1, "{name}");
+        stage.event(&service, "DeletedLoadBalancer").await;
+    });
+    let of_provider = async {
+        let lost = |method| about(method, "web", Effect::LoseReply).times(1);
+        stage.mock.inject(lost(ENSURE)).await;
+        let service = stage.create_service(load_balancer("web")).await;
+        stage.event(&service, "SyncLoadBalancerFailed").await;
+        let change = annotation("mock.example/note", "a");
+        stage.change_service("web", change).await;
+        stage.agrees("web").await;
+        stage.mock.inject(lost(DELETE)).await;
+        stage.delete_service("web").await;
+        stage.agrees_on_nothing(&service).await;
+    };
+    join(join_all(of_api_server), of_provider).await;
+    assert_eq!(stage.mock.load_balancers().await, []);
+}
+
+/// Others write Services too (S-46): what they write while we do stays.
+#[tokio::test]
+async fn concurrent_writes_of_others_are_not_lost() {
+    let stage = quick(&[]).start().await;
+    let held = std::time::Duration::from_secs(1);
+    let held = patch_of(&stage, "web", 1, Fault::Delay(held));
+    stage.create_service(load_balancer("web")).await;
+    met(&held).await;
+    let change = json!({"metadata": {
+        "finalizers": [FINALIZER, "example.com/keep"],
+        "annotations": {"outrigger.dev/note": "theirs"},
+        "labels": {"example.com/team": "a"},
+    }});
+    stage.change_service("web", change).await;
+    let status = json!({"status": {"conditions": [{
+        "type": "example.com/Ready", "status": "True", "reason": "Yes", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}});
+    let patch = kube::api::Patch::Strategic(status);
+    let (services, parameters) = (stage.services(), kube::api::PatchParams::default());
+    services
+        .patch_status("web", &parameters, &patch)
+        .await
+        .unwrap();
+    let service = stage.served("web").await;
+    assert_eq!(finalizers(&service), [FINALIZER, "example.com/keep"]);
+    assert_eq!(
+        annotation_of(&service, "outrigger.dev/note"),
+        Some("theirs")
+    );
+    let condition = foreign_condition(&service, "example.com/Ready");
+    assert_eq!(condition, ("True", "Yes"));
+    stage.only_events(&service, &MADE).await;
+}
+
+/// An hour without it is as a second: what happened meanwhile is done afterwards, and no Service
+/// gets an event about all of them.
+#[tokio::test]
+async fn a_provider_that_was_gone_finds_everything_that_happened_meanwhile() {
+    let state = tempfile::tempdir().unwrap();
+    let state = format!("--state={}", state.path().join("state.json").display());
+    let mut stage = quick(&[&state, "--state-interval=10ms", "--state-sync"])
+        .start()
+        .await;
+    let kept = stage.serve(load_balancer("kept")).await;
+    let deleted = stage.serve(load_balancer("deleted")).await;
+    let turned = stage.serve(load_balancer("turned")).await;
+    stage.mock.kill().await;
+    stage.controller.says(&["provider down"]).await;
+    stage.delete_service("deleted").await;
+    stage
+        .change_service("turned", json!({"spec": {"type": "ClusterIP"}}))
+        .await;
+    let ports = json!([{"name": "http", "protocol": "TCP", "port": 81}]);
+    stage
+        .change_service("kept", json!({"spec": {"ports": ports}}))
+        .await;
+    let made = stage.create_service(load_balancer("made")).await;
+    stage.register(&Machine::new("new").initialized()).await;
+    stays("it waits", Duration::from_secs(1), async || {
+        let there = stage.services().get_opt("deleted").await.unwrap();
+        holds(there.is_some(), || "it is gone".to_owned())
+    })
+    .await;
+    stage.restart_mock().await;
+    stage.service_is_gone("deleted").await;
+    stage.served("made").await;
+    stage.sees_ports(uid(&kept), &[81]).await;
+    stage.mock.has_none_of(uid(&turned)).await;
+    for service in [&kept, &made] {
+        stage
+            .mock
+            .sends_to(uid(service), &["n-00000", "n-00001", "new"])
+            .await;
+    }
+    let mut left = [uid(&kept), uid(&made)];
+    left.sort_unstable();
+    assert_eq!(stage.mock.owners().await, left);
+    for service in [&kept, &deleted, &turned, &made] {
+        let reasons = stage.reasons_of(service).await;
+        assert!(
+            !reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
+            "{reasons:?}"
+        );
+    }
 }

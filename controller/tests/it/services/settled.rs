@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::DeleteParams;
 use outrigger_testbed::nodes::Machine;
 use serde_json::{Value, json};
 
 use super::{ENSURE, FINALIZER, MADE, SETTLED, UPDATE, quick};
 use crate::{
-    cluster::services::{annotated, annotation, load_balancer},
+    cluster::services::{load_balancer, load_balancer_with},
     look::{
-        services::{addresses_of, annotation_of, condition},
+        services::{addresses_of, annotation_of, condition, finalizers},
         uid,
     },
     replica::LEASE,
@@ -93,44 +92,6 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
     }
 }
 
-/// With each way to select targets.
-#[tokio::test]
-async fn a_restart_over_selected_targets_changes_and_writes_and_says_nothing() {
-    let pool = "example.com/pool";
-    let nodes = super::fleet(6).map(|machine| machine.label(pool, "x"));
-    let mut stage = super::alone(&["--lb-target-label-key=example.com/rack"])
-        .flag("--leader-elect=true")
-        .machines(nodes)
-        .start()
-        .await;
-    let selector = "outrigger.dev/node-selector";
-    stage.serve(annotated("some", selector, pool)).await;
-    let plain = stage.serve(load_balancer("plain")).await;
-    stage
-        .merge("n-00003", json!({"metadata": {"labels": {pool: null}}}))
-        .await;
-    for node in 0..6 {
-        let rack = json!({"metadata": {"labels": {"example.com/rack": "7"}}});
-        stage.merge(&format!("n-{node:05}"), rack).await;
-    }
-    until("the Lease says what all have", async || {
-        let changes = stage.mock.changes().await;
-        holds(changes[1] > 0, || format!("{changes:?}"))
-    })
-    .await;
-    stage.targets_are_remembered().await;
-    let before = stage.mock.changes().await;
-    let writes = stage.writes_after_restart().await;
-    assert_eq!(without_probe(&writes), [""; 0]);
-    let [ensured, updated, deleted] = stage.mock.changes().await;
-    // Those of the Service that shows that it is at work.
-    assert_eq!(
-        [ensured, updated, deleted],
-        [before[0] + 1, before[1], before[2] + 1]
-    );
-    assert_eq!(stage.mock.targets(uid(&plain)).await.len(), 6);
-}
-
 /// Beside its own provider, which has never heard of any load balancer.
 #[tokio::test]
 async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {
@@ -185,89 +146,49 @@ async fn a_provider_that_restarts_is_asked_for_nothing_either() {
     assert_eq!(stage.mock.updates().await, 5);
 }
 
+/// The set of nodes that all have is remembered too. S-44: a Service changed its type.
 #[tokio::test]
-async fn only_services_changed_while_no_controller_ran_are_ensured() {
+async fn s44_changes_made_while_no_controller_ran_cost_the_services_and_nodes_that_they_are_about()
+{
     let mut stage = elected(&[]).start().await;
-    stage.settled(6).await;
+    let services = stage.settled(5).await;
     stage.controller.terminate().await;
-    stage
-        .change_service("s-1", json!({"spec": {"sessionAffinity": "ClientIP"}}))
-        .await;
-    stage
-        .change_service("s-2", json!({"metadata": {"labels": {"a": "b"}}}))
-        .await;
+    let changed = json!({"spec": {"sessionAffinity": "ClientIP"}});
+    stage.change_service("s-1", changed).await;
+    let unchanged = json!({"metadata": {"labels": {"a": "b"}}});
+    stage.change_service("s-2", unchanged).await;
     stage.delete_service("s-3").await;
+    let turned = json!({"spec": {"type": "ClusterIP"}});
+    stage.change_service("s-4", turned).await;
+    // Upstream's controller, when killed, leaves such a Service, without our record.
+    let foreign = json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}});
+    stage
+        .create_service(load_balancer_with("theirs", foreign))
+        .await;
+    stage.register(&Machine::new("new").initialized()).await;
     stage.start_controller();
     stage.at_work().await;
     stage.service_is_gone("s-3").await;
-    stage.mock.was_called(ENSURE, 8).await;
-    assert_eq!(stage.mock.changes().await, [8, 0, 2]);
-}
-
-/// The set of nodes that all have is remembered too.
-#[tokio::test]
-async fn nodes_changed_while_no_controller_ran_go_out_once() {
-    let mut stage = elected(&[]).start().await;
-    let services = stage.settled(6).await;
-    stage.controller.terminate().await;
-    stage.register(&Machine::new("new").initialized()).await;
-    stage.start_controller();
-    for service in &services {
+    for name in ["s-4", "theirs"] {
         stage
-            .mock
-            .sends_to(uid(service), &["n-00000", "n-00001", "new"])
+            .service_that(name, "is cleaned up", |service| {
+                finalizers(service).is_empty()
+            })
             .await;
     }
-    assert_eq!(stage.mock.updates().await, 6);
-    assert_eq!(stage.mock.calls(ENSURE).await, 6);
+    for service in &services[..3] {
+        let expected = ["n-00000", "n-00001", "new"];
+        stage.mock.sends_to(uid(service), &expected).await;
+    }
     stage.targets_are_remembered().await;
-    // Neither once more.
+    // Those of the Service that shows that it is at work, too.
+    let [ensured, _, deleted] = stage.mock.changes().await;
+    assert_eq!([ensured, deleted], [7, 4]);
+    // Nothing of it is done once more.
+    let updates = stage.mock.updates().await;
     let writes = stage.writes_after_restart().await;
     assert_eq!(without_probe(&writes), [""; 0]);
-    assert_eq!(stage.mock.updates().await, 6);
-    stage
-        .nodes()
-        .delete("new", &DeleteParams::default())
-        .await
-        .unwrap();
-    stage.updated(12).await;
-}
-
-/// `kubectl get -o yaml | sed s/web/copy/ | kubectl apply`, status and all.
-#[tokio::test]
-async fn a_copied_manifest_does_not_look_settled() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    let mut copy = serde_json::to_value(&service).unwrap();
-    copy["metadata"] = json!({
-        "name": "copy", "annotations": copy["metadata"]["annotations"], "finalizers": [FINALIZER],
-    });
-    for field in ["clusterIP", "clusterIPs"] {
-        copy["spec"].as_object_mut().unwrap().remove(field);
-    }
-    copy["spec"]["ports"][0]
-        .as_object_mut()
-        .unwrap()
-        .remove("nodePort");
-    let status = copy["status"].clone();
-    let copied = stage.create_service(copy).await;
-    stage
-        .change_service_status("copy", json!({"status": status}))
-        .await;
-    let copied = stage
-        .service_that("copy", "has its own load balancer", |copy| {
-            annotation_of(copy, SETTLED).is_some_and(|record| record.contains(uid(&copied)))
-                && condition(copy, "Provisioned") == ("True", "Ready")
-                && addresses_of(copy) != addresses_of(&service)
-        })
-        .await;
-    let mut both = [uid(&service), uid(&copied)];
-    both.sort_unstable();
-    assert_eq!(stage.mock.owners().await, both);
-    // And at its end the one that was copied stays.
-    stage.delete_service("copy").await;
-    stage.service_is_gone("copy").await;
-    assert_eq!(stage.mock.owners().await, [uid(&service)]);
+    assert_eq!(stage.mock.updates().await, updates);
 }
 
 /// Services with load balancers of another controller: each is ensured once, and no event is
@@ -319,20 +240,6 @@ async fn services_of_upstreams_controller_are_taken_over_quietly() {
 }
 
 #[tokio::test]
-async fn a_provider_of_another_name_takes_over_quietly() {
-    let mut stage = elected(&[]).start().await;
-    let services = stage.settled(4).await;
-    stage.controller.terminate().await;
-    stage.mock.kill().await;
-    // Its load balancers have the same addresses: they follow from the UIDs.
-    stage.start_mock(&["--provider-name=other"]).await;
-    stage.start_controller();
-    taken_over(&stage, &services, 4, 0).await;
-    let now = stage.service("s-0").await;
-    assert!(annotation_of(&now, SETTLED).unwrap().starts_with("other/"));
-}
-
-#[tokio::test]
 async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
     // Six addresses: without those of the status, Services would get each other's.
     let pool = "--lb-pool=192.0.2.0/29";
@@ -361,38 +268,4 @@ async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
     })
     .await;
     taken_over(&stage, &services, 4, 0).await;
-}
-
-/// An unreadable record counts as none; no annotation of ours does any harm.
-#[tokio::test]
-async fn a_damaged_record_costs_one_update_and_one_ensure() {
-    let mut stage = elected(&[]).start().await;
-    let services = stage.settled(1).await;
-    stage.controller.terminate().await;
-    stage
-        .change_service("s-0", annotation(SETTLED, "spoilt"))
-        .await;
-    stage.start_controller();
-    taken_over(&stage, &services, 2, 1).await;
-}
-
-/// The state of what was never ready is not remembered as if it were.
-#[tokio::test]
-async fn work_in_flight_goes_on_after_a_restart() {
-    let mut stage = elected(&[]).start().await;
-    let slow = annotated("web", "mock.example/provisioning-time", "3s");
-    let service = stage.create_service(slow).await;
-    stage.mock.was_called(ENSURE, 1).await;
-    stage.restart_controller().await;
-    stage.served("web").await;
-    assert_eq!(stage.mock.owners().await, [uid(&service)]);
-    stays(
-        "one load balancer",
-        Duration::from_millis(200),
-        async || {
-            let owners = stage.mock.owners().await;
-            holds(owners.len() == 1, || format!("{owners:?}"))
-        },
-    )
-    .await;
 }

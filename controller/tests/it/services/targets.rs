@@ -1,71 +1,41 @@
-//! Which nodes load balancers send to, and the changes of nodes that reach them (S-50 to S-54, S-56).
+//! Which nodes load balancers send to, and how changes of nodes reach them (S-50 to S-57, M-3 to M-6).
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
-use outrigger_testbed::nodes::{Machine, Readiness};
-use serde_json::json;
+use outrigger_testbed::nodes::Machine;
+use serde_json::{Value, json};
+use tonic::Code;
 
-use super::{ENSURE, MADE, UPDATE, alone, quick};
+use super::{ENSURE, GET, MADE, UPDATE, fleet, quick};
 use crate::{
-    cluster::services::{annotation, load_balancer},
-    look::{addresses, reason, uid},
+    cluster::services::{annotated, annotation, load_balancer},
+    look::{addresses, reason, services::condition, uid},
+    mock::load_balancers::{about, error},
     stage::{Setup, Stage},
     wait::{holds, until},
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
 const AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
+
+const SELECTOR: &str = "outrigger.dev/node-selector";
+
+const POOL: &str = "example.com/pool";
+
+fn labelled(value: Option<&str>) -> Value {
+    json!({"metadata": {"labels": {POOL: value}}})
+}
 
 impl Stage {
     async fn delete_node(&self, name: &str) {
         let deleted = self.nodes().delete(name, &DeleteParams::default()).await;
         deleted.unwrap();
     }
-}
-
-/// S-50, S-51; Q-34 is how it is upstream, and written down.
-#[tokio::test]
-async fn s50_who_is_a_target_and_who_is_not() {
-    let machine = |name: &str| Machine::new(name).initialized();
-    let machines = [
-        machine("a-plain"),
-        machine("b-not-excluded").label(EXCLUDE, "false"),
-        machine("c-unready").readiness(Readiness::NotReady),
-        Machine::new("d-uninitialized"),
-        machine("e-control-plane").label("node-role.kubernetes.io/control-plane", ""),
-        machine("f-cordoned"),
-        machine("g-with-id").provider_id("mock://i-1"),
-        machine("v-excluded").label(EXCLUDE, "true"),
-        machine("w-excluded-too").label(EXCLUDE, ""),
-        machine("x-excluded-by-junk").label(EXCLUDE, "perhaps"),
-        machine("y-autoscaled").taint(AUTOSCALER, Some("1700000000"), "NoSchedule"),
-        machine("z-deleted"),
-    ];
-    let stage = alone(&[]).machines(machines).prepare().await;
-    stage
-        .merge("f-cordoned", json!({"spec": {"unschedulable": true}}))
-        .await;
-    let hold = json!({"metadata": {"finalizers": ["example.com/keep"]}});
-    stage.merge("z-deleted", hold).await;
-    stage
-        .nodes()
-        .delete("z-deleted", &DeleteParams::default())
-        .await
-        .unwrap();
-    let stage = stage.start();
-    let service = stage.serve(load_balancer("web")).await;
-    let expected = [
-        "a-plain",
-        "b-not-excluded",
-        "c-unready",
-        "d-uninitialized",
-        "e-control-plane",
-        "f-cordoned",
-        "g-with-id",
-    ];
-    assert_eq!(stage.mock.targets(uid(&service)).await, expected);
-    let release = json!({"metadata": {"finalizers": null}});
-    stage.merge("z-deleted", release).await;
 }
 
 /// S-52, S-54.
@@ -111,78 +81,6 @@ async fn s52_nodes_that_come_go_or_change_reach_all_load_balancers() {
     );
     let events = [&MADE[..], &["UpdatedLoadBalancer"; 6]].concat();
     stage.only_events(&one, &events).await;
-}
-
-/// S-52, S-58: what a load balancer is not made of.
-#[tokio::test]
-async fn s52_heartbeats_and_labels_of_nodes_reach_no_load_balancer() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    stage
-        .merge("n-00000", annotation("mock.example/note", "a"))
-        .await;
-    stage
-        .merge(
-            "n-00000",
-            json!({"metadata": {"labels": {"a": "b", EXCLUDE: "false"}}}),
-        )
-        .await;
-    stage
-        .merge("n-00000", json!({"spec": {"unschedulable": true}}))
-        .await;
-    let taints = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
-    stage.merge("n-00000", taints).await;
-    let conditions = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-    let patch = Patch::Strategic(conditions);
-    let (nodes, parameters) = (stage.nodes(), PatchParams::default());
-    nodes
-        .patch_status("n-00000", &parameters, &patch)
-        .await
-        .unwrap();
-    // Seen after all of these.
-    stage.register(&Machine::new("new").initialized()).await;
-    stage
-        .mock
-        .sends_to(uid(&service), &["n-00000", "n-00001", "new"])
-        .await;
-    assert_eq!(stage.mock.updates().await, 1);
-    assert_eq!(stage.mock.calls(UPDATE).await, 1);
-    assert_eq!(stage.mock.calls(ENSURE).await, 1);
-}
-
-/// S-54.
-#[tokio::test]
-async fn s54_the_last_node_goes_with_a_warning() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    stage.only_events(&service, &MADE).await;
-    for name in ["n-00000", "n-00001"] {
-        stage.delete_node(name).await;
-    }
-    stage.mock.sends_to(uid(&service), &[]).await;
-    let event = stage.event(&service, "UnAvailableLoadBalancer").await;
-    assert_eq!(event.type_.as_deref(), Some("Warning"));
-    let message = "There are no available nodes for LoadBalancer";
-    assert_eq!(event.message.as_deref(), Some(message));
-    stage.register(&Machine::new("new").initialized()).await;
-    stage.mock.sends_to(uid(&service), &["new"]).await;
-}
-
-/// Addresses are a part of a target, and the provider gets them.
-#[tokio::test]
-async fn a_node_with_another_address_is_another_target() {
-    let machine = Machine::new("n").initialized();
-    let stage = alone(&[]).machines([machine]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    let addresses = json!({"status": {"addresses": [
-        {"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "n"},
-    ]}});
-    let (nodes, parameters) = (stage.nodes(), PatchParams::default());
-    let patch = Patch::Merge(addresses);
-    nodes.patch_status("n", &parameters, &patch).await.unwrap();
-    stage.updated(1).await;
-    let made = stage.mock.load_balancer(uid(&service)).await.unwrap();
-    assert_eq!(made.targets[0].address, Some([10, 0, 0, 7].into()));
 }
 
 /// The guest agents of all machines restart: the cloud shows the machines, and none of their IP addresses.
@@ -234,4 +132,134 @@ async fn one_answer_of_host_names_alone_changes_neither_nodes_nor_load_balancers
         assert_eq!(&addresses(&node), before, "{name}");
     }
     assert_eq!(stage.mock.updates().await, updates);
+}
+
+/// k/k#133165, hcloud#519.
+#[tokio::test]
+async fn a_label_of_a_node_reaches_the_load_balancers_that_select_by_it() {
+    let stage = quick(&[]).start().await;
+    stage.merge("n-00000", labelled(Some("x"))).await;
+    let plain = stage.serve(load_balancer("plain")).await;
+    let some = stage
+        .serve(annotated("some", SELECTOR, "example.com/pool in (x, y)"))
+        .await;
+    stage.mock.sends_to(uid(&some), &["n-00000"]).await;
+    stage.merge("n-00001", labelled(Some("y"))).await;
+    stage
+        .mock
+        .sends_to(uid(&some), &["n-00000", "n-00001"])
+        .await;
+    stage.merge("n-00000", labelled(None)).await;
+    stage.mock.sends_to(uid(&some), &["n-00001"]).await;
+    assert_eq!(stage.mock.calls(UPDATE).await, 2);
+    // The last of them: legal, and worth a warning.
+    stage.merge("n-00001", labelled(None)).await;
+    stage.mock.sends_to(uid(&some), &[]).await;
+    stage.event(&some, "UnAvailableLoadBalancer").await;
+    // The other Service had no part in that.
+    stage
+        .mock
+        .sends_to(uid(&plain), &["n-00000", "n-00001"])
+        .await;
+    stage.only_events(&plain, &MADE).await;
+    // Another selector, and none.
+    stage
+        .change_service("some", annotation(SELECTOR, "!example.com/pool"))
+        .await;
+    stage
+        .mock
+        .sends_to(uid(&some), &["n-00000", "n-00001"])
+        .await;
+    assert_eq!(stage.mock.calls(ENSURE).await, 3);
+}
+
+/// SECURITY.md: which labels a kubelet may give its own Node, and with them the traffic of a Service.
+#[tokio::test]
+async fn a_kubelet_labels_its_node_and_not_with_a_protected_label() {
+    const PROTECTED: &str = "edge.node-restriction.kubernetes.io/web";
+    let stage = quick(&[]).start().await;
+    stage
+        .merge(
+            "n-00000",
+            json!({"metadata": {"labels": {PROTECTED: "true", POOL: "x"}}}),
+        )
+        .await;
+    let protected = stage
+        .serve(annotated("protected", SELECTOR, PROTECTED))
+        .await;
+    let free = stage.serve(annotated("free", SELECTOR, POOL)).await;
+    let user = "system:node:n-00001";
+    let kubelet = stage.plane.client_of(user, Some("system:nodes")).unwrap();
+    let nodes: Api<Node> = Api::all(kubelet);
+    let label = async |key: &str| {
+        let change = json!({"metadata": {"labels": {key: "x"}}});
+        let parameters = PatchParams::default();
+        nodes
+            .patch("n-00001", &parameters, &Patch::Merge(&change))
+            .await
+    };
+    let refused = label(PROTECTED).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("is not allowed to modify labels"),
+        "{refused}"
+    );
+    label(POOL).await.unwrap();
+    stage
+        .mock
+        .sends_to(uid(&free), &["n-00000", "n-00001"])
+        .await;
+    assert_eq!(stage.mock.targets(uid(&protected)).await, ["n-00000"]);
+}
+
+/// S-57: upstream makes a thousand calls of this, or two thousand.
+#[tokio::test]
+async fn s57_ten_nodes_that_join_are_two_calls_for_each_of_a_hundred_services_at_most() {
+    const SERVICES: u64 = 100;
+    // The defaults, without any flag of ours.
+    let setup = Setup::mock(&["--latency=5ms"])
+        .flag("--controllers=service-lb-controller")
+        .machines(fleet(2));
+    let stage = setup.start().await;
+    let uids = stage.serve_many(SERVICES as usize).await;
+    assert_eq!(stage.mock.updates().await, 0);
+    for n in 0..10 {
+        let machine = Machine::new(format!("new-{n}")).initialized();
+        stage.register(&machine).await;
+    }
+    until("all have all nodes", async || {
+        let all = stage.mock.load_balancers().await;
+        let done = all.iter().filter(|one| one.targets.len() == 12).count();
+        holds(done == uids.len(), || format!("{done} of {}", uids.len()))
+    })
+    .await;
+    let updates = stage.mock.updates().await;
+    println!("{updates} updates");
+    assert!(updates <= 2 * SERVICES, "{updates}");
+    assert_eq!(stage.mock.calls(ENSURE).await, SERVICES);
+}
+
+/// S-55, Q-34: an event with the names in order, and ensured at once; without S-55's question first.
+#[tokio::test]
+async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
+    let stage = quick(&[]).start().await;
+    let service = stage.serve(load_balancer("web")).await;
+    let other = stage.serve(load_balancer("other")).await;
+    let failure = error(Code::FailedPrecondition, "DEPENDENCY_NOT_READY", "no luck");
+    let failure = about(UPDATE, "web", Effect::Error(failure));
+    stage.mock.inject(failure.times(1)).await;
+    stage.register(&Machine::new("a-new").initialized()).await;
+    let expected = ["a-new", "n-00000", "n-00001"];
+    stage.mock.sends_to(uid(&other), &expected).await;
+    let event = stage.event(&service, "UpdateLoadBalancerFailed").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let message = event.message.unwrap();
+    let start = "Error updating load balancer with new hosts [a-new n-00000 n-00001] [node names \
+                 limited, total number of nodes: 3], error: no luck";
+    assert!(message.starts_with(start), "{message}");
+    stage.mock.sends_to(uid(&service), &expected).await;
+    assert_eq!(stage.mock.calls(ENSURE).await, 3);
+    assert_eq!(stage.mock.calls(GET).await, 0);
+    // A load balancer that healed immediately was never out of sync for long.
+    let now = stage.service("web").await;
+    assert_eq!(condition(&now, "TargetsInSync"), ("True", "InSync"));
 }
