@@ -146,14 +146,6 @@ impl ControlPlane {
         self.write_kubeconfig(user, &text)
     }
 
-    /// A kubeconfig whose client certificate has expired.
-    pub fn expired_kubeconfig(&self, user: &str) -> Result<PathBuf> {
-        let pair = self.authority.expired_client(user)?;
-        let url = format!("https://{}", self.address);
-        let text = identity::kubeconfig(&url, Some(self.authority.pem()), Some(&pair));
-        self.write_kubeconfig(&format!("expired-{user}"), &text)
-    }
-
     /// Like [`kubeconfig`](Self::kubeconfig), for a user who may do everything.
     pub fn admin_kubeconfig(&self) -> Result<PathBuf> {
         self.kubeconfig("testbed-admin", Some(MASTERS))

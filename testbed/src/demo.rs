@@ -11,7 +11,6 @@
 //! - `volumes` makes a volume by hand and watches it get its labels,
 //! - `report` prints the result, `narrator` the progress.
 
-mod cluster;
 mod error;
 mod live;
 mod narrator;
@@ -19,23 +18,17 @@ mod programs;
 mod report;
 mod services;
 mod stage;
-mod volumes;
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
-    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
 
 use clap::Parser;
-use tokio::time::timeout;
 
 pub use self::error::Error;
-use self::{
-    live::Live, narrator::Narrator, report::Report, services::Exposing, stage::Stage,
-    volumes::Labelling,
-};
+use self::{live::Live, narrator::Narrator, report::Report, services::Exposing, stage::Stage};
 use crate::{
     cli::duration,
     nodes::Machine,
@@ -43,16 +36,18 @@ use crate::{
     signals::Signals,
 };
 
-/// The label on the demo's nodes; its value differs from run to run.
+/// The label on the demo's objects.
 const LABEL: &str = "outrigger.dev/demo";
+
+/// The beginning of their names.
+const PREFIX: &str = "demo-";
 
 /// Watch a cloud-controller-manager at work on a real API server, with a fake cloud.
 ///
 /// Builds what is missing, starts etcd, kube-apiserver, a provider and
 /// cloud-controller-manager, registers nodes as kubelets do, makes Services that want a load
-/// balancer and a volume without a provisioner, and shows how nodes become usable, with Pod CIDRs and routes, Services
-/// reachable, and the volume known to be in its zone, as far as the provider serves these. Ctrl-C ends everything
-/// and leaves nothing behind.
+/// balancer, and shows how nodes become usable, with Pod CIDRs and routes, and Services reachable, as far as the
+/// provider serves these. Ctrl-C ends everything and leaves nothing behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
@@ -62,22 +57,18 @@ pub struct Demo {
     /// How many nodes to register.
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
     nodes: usize,
-    /// How many Services to make; none with --kubeconfig, where another controller may serve them.
+    /// How many Services to make.
     #[arg(long, value_name = "N", default_value = "3")]
     services: usize,
     /// End when nodes are initialised and Services reachable, instead of staying for you to play.
     #[arg(long)]
     once: bool,
-    /// Time limit for the initialisation of all nodes, again for the Services, and for the volume.
+    /// Time limit for the initialisation of all nodes, and again for the Services.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Print a JSON document instead of a table.
     #[arg(long)]
     json: bool,
-    /// Use this cluster instead of the demo's own control plane. Its nodes are deleted at
-    /// the end, and no others are touched.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -85,53 +76,6 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("the demo needs at least one node".to_owned()),
         Ok(nodes) => Ok(nodes),
         Err(_) => Err("write a number of 1 or more".to_owned()),
-    }
-}
-
-/// Owners of the nodes.
-#[derive(Debug)]
-struct Run {
-    id: String,
-    prefix: String,
-}
-
-impl Run {
-    /// In another cluster the names must not exist yet.
-    fn new(own_cluster: bool) -> Self {
-        let id = format!("{:08x}", fastrand::u32(..));
-        let prefix = if own_cluster {
-            "demo-".to_owned()
-        } else {
-            format!("demo-{id}-")
-        };
-        Self { id, prefix }
-    }
-
-    fn selector(&self) -> String {
-        format!("{LABEL}={}", self.id)
-    }
-
-    /// In each three nodes, one kubelet has no address set, one an IPv4 address, and one
-    /// an address of each family: the controller treats them differently. A cloud that does not
-    /// know such addresses gets none.
-    fn machines(&self, count: usize, provider: &Provider) -> Vec<Machine> {
-        let names = provider.machines(&self.prefix, count).into_iter();
-        names
-            .zip(1_u32..)
-            .map(|(name, number)| {
-                let machine = Machine::new(name).label(LABEL, &self.id);
-                if !provider.provided_ips {
-                    return machine;
-                }
-                let v4 = Ipv4Addr::from(0x0a4d_0000 | (number & 0xffff));
-                let v6 = Ipv6Addr::from((0xfd4d << 112) | u128::from(number));
-                match number % 3 {
-                    2 => machine.provided_ip(v4.into()),
-                    0 => machine.provided_ip(v4.into()).provided_ip(v6.into()),
-                    _ => machine,
-                }
-            })
-            .collect()
     }
 }
 
@@ -145,24 +89,34 @@ pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     };
     let played = Box::pin(demo.play(&mut stage, &narrator, &mut signals)).await;
     // Also after an error.
-    let struck = stage.strike(&narrator, &mut signals).await;
+    let struck = stage.strike(&narrator).await;
     let code = played?;
     struck?;
     Ok(code)
 }
 
 impl Demo {
-    fn machines(&self, run: &Run) -> Vec<Machine> {
-        run.machines(self.nodes, self.provider)
-    }
-
-    /// How many Services it makes: none in another cluster, where another controller may serve them, or of a provider that serves none.
-    const fn services_in(&self, is_own: bool) -> usize {
-        if is_own && !self.provider.without_services {
-            self.services
-        } else {
-            0
-        }
+    /// In each three nodes, one kubelet has no address set, one an IPv4 address, and one
+    /// an address of each family: the controller treats them differently. A cloud that does not
+    /// know such addresses gets none.
+    fn machines(&self) -> Vec<Machine> {
+        let names = self.provider.machines(PREFIX, self.nodes).into_iter();
+        names
+            .zip(1_u32..)
+            .map(|(name, number)| {
+                let machine = Machine::new(name).label(LABEL, "");
+                if !self.provider.provided_ips {
+                    return machine;
+                }
+                let v4 = Ipv4Addr::from(0x0a4d_0000 | (number & 0xffff));
+                let v6 = Ipv6Addr::from((0xfd4d << 112) | u128::from(number));
+                match number % 3 {
+                    2 => machine.provided_ip(v4.into()),
+                    0 => machine.provided_ip(v4.into()).provided_ip(v6.into()),
+                    _ => machine,
+                }
+            })
+            .collect()
     }
 
     async fn play(
@@ -171,41 +125,33 @@ impl Demo {
         narrator: &Narrator,
         signals: &mut Signals,
     ) -> Result<ExitCode, Error> {
-        let is_own = stage.cluster.own_dir().is_some();
         let live = Live {
-            client: stage.cluster.client().clone(),
-            selector: stage.run.selector(),
-            machines: self.machines(&stage.run),
-            is_routed: is_own && self.provider.routes,
+            client: stage.client.clone(),
+            machines: self.machines(),
+            is_routed: self.provider.routes,
             timeout: self.timeout,
         };
         let exposing = Exposing {
             client: live.client.clone(),
-            services: stage.run.services(self.services_in(is_own)),
-            selector: live.selector.clone(),
-            timeout: self.timeout,
-        };
-        let labelling = Labelling {
-            client: live.client.clone(),
-            volume: (is_own && self.provider.is_mock).then(|| stage.run.volume()),
-            selector: live.selector.clone(),
-            mock: &stage.programs.provider.clone(),
-            endpoint: stage.pair.endpoint(),
+            count: if self.provider.without_services {
+                0
+            } else {
+                self.services
+            },
             timeout: self.timeout,
         };
         let all = async {
             let failed = |state| move |error| (state, error);
             let nodes = live.watch(narrator).await.map_err(failed("initialised"))?;
             let services = exposing.watch(narrator).await.map_err(failed("ready"))?;
-            let volumes = labelling.watch(narrator).await.map_err(failed("ready"))?;
-            Ok((nodes, services, volumes))
+            Ok((nodes, services))
         };
         let outcome = tokio::select! {
             outcome = all => outcome,
             error = stage.failure() => return Err(error),
             () = signals.next() => return Ok(interrupted()),
         };
-        let (nodes, services, volumes) = match outcome {
+        let (nodes, services) = match outcome {
             Ok(outcome) => outcome,
             Err((state, crate::Error::Unready { late, timeout })) => {
                 return Err(Error::Late {
@@ -215,15 +161,10 @@ impl Demo {
                     log_end: stage.pair.controller.log_end(),
                 });
             }
-            // A request fails immediately when a component dies, which explains more.
-            Err((_, error)) => {
-                let cause = timeout(cluster::SILENCE * 2, stage.failure()).await;
-                return Err(cause.unwrap_or(Error::Testbed(error)));
-            }
+            Err((_, error)) => return Err(Error::Testbed(error)),
         };
         narrator.clear();
-        Report::new(&nodes, &services, &volumes, stage, self.provider)
-            .print(self.json, !self.once)?;
+        Report::new(&nodes, &services, stage, self.provider).print(self.json, !self.once)?;
         if self.once {
             return Ok(ExitCode::SUCCESS);
         }
@@ -270,13 +211,5 @@ mod tests {
         let error = parse(&["--provider", "ruby"]).unwrap_err();
         assert!(error.contains("the providers are mock, go"), "{error}");
         assert_eq!(parse(&[]).unwrap().provider.name, "mock");
-    }
-
-    #[test]
-    fn nodes_in_a_cluster_of_others_have_unique_names() {
-        let mock = providers::by_name("mock").unwrap();
-        let name = |run: Run| run.machines(1, mock)[0].name().to_owned();
-        assert_ne!(name(Run::new(false)), name(Run::new(false)));
-        assert_eq!(name(Run::new(true)), "demo-00001");
     }
 }

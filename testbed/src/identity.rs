@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 
 use crate::{Error, Result};
@@ -71,15 +71,6 @@ impl Authority {
     pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<Pair> {
         let mut params = params(user, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(user, &params)
-    }
-
-    /// The same, but it has expired long ago.
-    pub(crate) fn expired_client(&self, user: &str) -> Result<Pair> {
-        let mut params = params(user, None);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        params.not_before = date_time_ymd(2019, 1, 1);
-        params.not_after = date_time_ymd(2020, 1, 1);
         self.sign(user, &params)
     }
 

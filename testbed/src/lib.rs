@@ -50,26 +50,3 @@ pub use shared::shared;
 
 /// The results of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Compiles or does not: callers put these on task sets.
-    #[expect(dead_code, reason = "it is compiled, never run")]
-    fn futures_can_be_spawned(plane: &ControlPlane, client: &kube::Client) {
-        fn spawn(_: impl Future<Output: Send> + Send) {}
-        spawn(shared());
-        spawn(ControlPlane::start(Options::default()));
-        spawn(plane.kill_apiserver());
-        spawn(plane.start_apiserver());
-        spawn(faults::FaultProxy::start(plane));
-        let machines = nodes::Machine::numbered("n", 1);
-        spawn(nodes::register_all(
-            client,
-            machines,
-            nodes::Load::default(),
-            |_| {},
-        ));
-    }
-}

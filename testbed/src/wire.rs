@@ -45,18 +45,7 @@ pub async fn patch(client: &Client, path: &str, change: &Value, what: &str) -> R
         "application/strategic-merge-patch+json"
     };
     let answer = send(client, (Method::PATCH, "patch"), path, kind, change, what).await?;
-    version(&answer, what)
-}
-
-/// Replaces the object at `path`. Returns its resourceVersion.
-pub async fn put(client: &Client, path: &str, object: &Value, what: &str) -> Result<String> {
-    let kind = "application/json";
-    let answer = send(client, (Method::PUT, "replace"), path, kind, object, what).await?;
-    version(&answer, what)
-}
-
-fn version(answer: &str, what: &str) -> Result<String> {
-    let answer: PartialObjectMeta = parse(answer, what)?;
+    let answer: PartialObjectMeta = parse(&answer, what)?;
     Ok(answer.metadata.resource_version.unwrap_or_default())
 }
 
@@ -90,7 +79,7 @@ async fn send(
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
         // A writer needs no more of the object.
         let accept = match method {
-            Method::PATCH | Method::PUT => METADATA,
+            Method::PATCH => METADATA,
             _ => "application/json",
         };
         let request = Request::builder()

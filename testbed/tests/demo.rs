@@ -10,12 +10,6 @@ use std::{
     time::Duration,
 };
 
-use kube::Client;
-use outrigger_testbed::{
-    nodes::{self, Machine},
-    shared,
-};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
@@ -154,20 +148,8 @@ fn assert_reachable(document: &Value, count: usize) {
     }
 }
 
-fn assert_labelled(document: &Value) {
-    let volumes = document["volumes"].as_array().unwrap();
-    assert_eq!(volumes.len(), 1);
-    let [zone, region] = ["zone", "region"].map(|name| format!("topology.kubernetes.io/{name}"));
-    let labels = serde_json::json!({&*zone: "mock-1a", &*region: "mock-1"});
-    assert_eq!(volumes[0]["labels"], labels);
-    let affinity = [format!("{region} In mock-1"), format!("{zone} In mock-1a")];
-    assert_eq!(volumes[0]["nodeAffinity"], serde_json::json!(affinity));
-    let seconds = volumes[0]["secondsToLabels"].as_f64().unwrap();
-    assert!((0.0..120.0).contains(&seconds), "{seconds}");
-}
-
 #[tokio::test]
-async fn once_shows_nodes_services_and_a_volume_and_leaves_nothing() {
+async fn once_shows_nodes_and_services_and_leaves_nothing() {
     let mut demo = Demo::new(&["--once", "--nodes", "5", "--services", "2", "--json"]);
     let output = demo.output().await;
     assert!(output.status.success(), "{}", stderr(&output));
@@ -178,7 +160,6 @@ async fn once_shows_nodes_services_and_a_volume_and_leaves_nothing() {
     assert_initialised(&document, 5);
     assert_routed(&document);
     assert_reachable(&document, 2);
-    assert_labelled(&document);
 }
 
 #[tokio::test]
@@ -194,83 +175,3 @@ async fn a_demo_that_is_killed_leaves_nothing() {
     child.kill().await.unwrap();
     demo.assert_nothing_left().await;
 }
-
-#[tokio::test]
-async fn in_an_existing_cluster_only_its_own_nodes_come_and_go() {
-    let plane = shared().await.unwrap();
-    let client = plane.client().unwrap();
-    let theirs = Machine::new("theirs").initialized();
-    nodes::register(&client, &theirs).await.unwrap();
-    let kubeconfig = plane.admin_kubeconfig().unwrap();
-    let kubeconfig = kubeconfig.to_str().unwrap();
-
-    let mut demo = Demo::new(&["--nodes", "2", "--json", "--kubeconfig", kubeconfig]);
-    let (mut child, document) = demo.start().await;
-    assert_initialised(&document, 2);
-    // Another process may serve them there.
-    assert_reachable(&document, 0);
-    assert_eq!(document["volumes"], serde_json::json!([]));
-    assert_eq!(document["kubeconfig"], kubeconfig);
-    assert_eq!(all_nodes(&client).await.len(), 3);
-    terminate(&child);
-    assert!(child.wait().await.unwrap().success());
-    demo.assert_nothing_left().await;
-    assert_eq!(all_nodes(&client).await, ["theirs"]);
-
-    // It would be initialised, with made-up data.
-    let waiting = Machine::new("waiting");
-    nodes::register(&client, &waiting).await.unwrap();
-    let output = Demo::new(&["--once", "--kubeconfig", kubeconfig])
-        .output()
-        .await;
-    assert_eq!(output.status.code(), Some(1));
-    let text = stderr(&output);
-    assert!(text.contains("1 node of this cluster waits"), "{text}");
-    assert!(text.contains("(waiting)"), "{text}");
-    assert_eq!(all_nodes(&client).await, ["theirs", "waiting"]);
-}
-
-async fn all_nodes(client: &Client) -> Vec<String> {
-    nodes::names(client, "").await.unwrap()
-}
-
-fn terminate(child: &Child) {
-    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    kill_process(pid.unwrap(), Signal::TERM).unwrap();
-}
-
-#[tokio::test]
-async fn a_bad_kubeconfig_is_reported_in_one_sentence() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("kubeconfig");
-    let kubeconfig = path.to_str().unwrap();
-    for (content, said) in [
-        (None, "cannot use --kubeconfig"),
-        (Some("clusters: ["), "failed to parse"),
-        (
-            Some(NOBODY_LISTENS),
-            "cannot reach the API server https://127.0.0.1:1/",
-        ),
-    ] {
-        if let Some(content) = content {
-            std::fs::write(&path, content).unwrap();
-        }
-        let mut demo = Demo::new(&["--once", "--kubeconfig", kubeconfig]);
-        let output = demo.output().await;
-        assert_eq!(output.status.code(), Some(1));
-        let text = stderr(&output);
-        assert!(text.contains(said), "{text}");
-        assert!(text.contains(kubeconfig), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(is_empty(demo.scratch.path()));
-    }
-}
-
-const NOBODY_LISTENS: &str = "
-apiVersion: v1
-kind: Config
-current-context: demo
-contexts: [{name: demo, context: {cluster: demo, user: demo}}]
-clusters: [{name: demo, cluster: {server: 'https://127.0.0.1:1'}}]
-users: [{name: demo, user: {}}]
-";

@@ -8,17 +8,17 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use http::Method;
 use http_body_util::BodyExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams},
 };
 use outrigger_testbed::{
     ControlPlane,
-    faults::{Cut, Fault, FaultProxy, Outcome, Recorded, Rule},
+    faults::{Cut, Fault, FaultProxy, Outcome, Rule},
     shared,
 };
 use tokio::time::timeout;
@@ -169,26 +169,6 @@ async fn a_watch_is_cut_after_events_or_expires_in_the_stream() {
 }
 
 #[tokio::test]
-async fn open_watches_are_cut_at_will() {
-    let (_, proxy) = proxy().await;
-    let maps = maps(proxy.client().unwrap());
-    let mut stream = maps
-        .watch(&WatchParams::default(), "0")
-        .await
-        .unwrap()
-        .boxed();
-    assert_eq!(proxy.open_watches("/configmaps"), 1);
-    assert_eq!(proxy.cut_watches("/nodes", Cut::Clean), 0);
-    assert_eq!(proxy.cut_watches("/configmaps", Cut::Clean), 1);
-    let rest = async { while stream.try_next().await.unwrap().is_some() {} };
-    timeout(DEADLINE, rest)
-        .await
-        .expect("the watch does not end");
-    drop(stream);
-    assert_eq!(proxy.open_watches(""), 0);
-}
-
-#[tokio::test]
 async fn a_lost_answer_has_its_effect() {
     let (plane, proxy) = proxy().await;
     proxy.inject(Rule::new(Fault::LoseAnswer).method(Method::POST));
@@ -209,67 +189,4 @@ async fn a_lost_answer_has_its_effect() {
         outcomes,
         [Outcome::Lost, Outcome::Answered(http::StatusCode::OK)]
     );
-}
-
-#[tokio::test]
-async fn silence_and_delay_hold_a_request() {
-    let (_, proxy) = proxy().await;
-    let maps = maps(proxy.client().unwrap());
-    let silence = proxy.inject(Rule::new(Fault::Silence));
-    let arrived = proxy.wait_for(DEADLINE, |requests| !requests.is_empty());
-    let held = maps.get("any");
-    tokio::select! {
-        result = held => panic!("answered: {result:?}"),
-        requests = arrived => assert_eq!(requests.unwrap()[0].outcome, Outcome::Pending),
-    }
-    silence.remove();
-
-    let delay = Duration::from_millis(300);
-    proxy.inject(Rule::new(Fault::Delay(delay)));
-    let started = tokio::time::Instant::now();
-    assert_eq!(code(maps.get("any").await), 404);
-    assert!(started.elapsed() >= delay);
-}
-
-#[tokio::test]
-async fn refused_connections_end_watches_and_come_back() {
-    let (_, proxy) = proxy().await;
-    let maps = maps(proxy.client().unwrap());
-    let mut stream = maps
-        .watch(&WatchParams::default(), "0")
-        .await
-        .unwrap()
-        .boxed();
-
-    proxy.refuse_connections().await;
-    let rest = async { while let Some(Ok(_)) = stream.next().await {} };
-    timeout(DEADLINE, rest)
-        .await
-        .expect("the watch does not end");
-    let error = maps.get("any").await.unwrap_err();
-    assert!(!matches!(error, kube::Error::Api(_)), "{error}");
-
-    proxy.accept_connections().await;
-    assert_eq!(code(maps.get("any").await), 404);
-}
-
-#[tokio::test]
-async fn callers_are_the_user_of_the_proxy() {
-    let plane = shared().await.unwrap();
-    let proxy = FaultProxy::start_as(plane, "without-rights", None)
-        .await
-        .unwrap();
-    let namespaces: Api<Namespace> = Api::all(proxy.client().unwrap());
-    let error = namespaces.get("default").await.unwrap_err().to_string();
-    assert!(
-        error.contains(r#"User "without-rights" cannot get"#),
-        "{error}"
-    );
-
-    // A bad token is not covered up by the proxy's certificate.
-    let mut config = kube::Config::new(proxy.url().parse().unwrap());
-    config.auth_info.token = Some("wrong".to_owned().into());
-    let namespaces: Api<Namespace> = Api::all(Client::try_from(config).unwrap());
-    assert_eq!(code(namespaces.get("default").await), 401);
-    assert!(proxy.requests().iter().all(|r: &Recorded| !r.is_write()));
 }

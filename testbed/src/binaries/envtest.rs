@@ -4,7 +4,6 @@ use std::{
     env, fs, io,
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
 };
 
 use sha2::{Digest, Sha512};
@@ -25,20 +24,6 @@ struct Archive<'a> {
     platform: &'a str,
     sha512: &'a str,
 }
-
-/// Time limits of a download.
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    /// For name lookup, connection and handshake.
-    connect: Duration,
-    /// Ends a download that is slower than 100 kB/s for that long.
-    slow: Duration,
-}
-
-const PATIENCE: Patience = Patience {
-    connect: Duration::from_secs(3),
-    slow: Duration::from_secs(10),
-};
 
 /// The newest programs of `minor` (`1.36`) that `setup-envtest` has installed in its default directory.
 pub(super) fn installed(minor: &str) -> Option<(String, Binaries)> {
@@ -83,7 +68,7 @@ pub(super) async fn downloaded(minor: &str) -> Result<Result<Binaries, String>> 
     let Some(store) = store() else {
         return Ok(Err("neither XDG_DATA_HOME nor HOME is set".to_owned()));
     };
-    download(&archive, RELEASES, &store, PATIENCE).await
+    download(&archive, RELEASES, &store).await
 }
 
 /// Downloads an archive into a folder of its own below `store`.
@@ -91,7 +76,6 @@ async fn download(
     archive: &Archive<'_>,
     releases: &str,
     store: &Path,
-    patience: Patience,
 ) -> Result<Result<Binaries, String>> {
     let Archive {
         version,
@@ -112,7 +96,7 @@ async fn download(
         "downloading kube-apiserver and etcd v{version} into {}, once: {url}",
         dir.display()
     ));
-    if let Err(reason) = fetch(&url, &file, patience).await {
+    if let Err(reason) = fetch(&url, &file).await {
         return Ok(Err(reason));
     }
     let read = file.clone();
@@ -137,15 +121,13 @@ async fn download(
 }
 
 /// curl knows the proxies and authorities of this machine, and follows the redirect to the store of releases.
-async fn fetch(url: &str, file: &Path, patience: Patience) -> Result<(), String> {
+async fn fetch(url: &str, file: &Path) -> Result<(), String> {
     let mut curl = Command::new("curl");
     curl.args(["--fail", "--location", "--silent", "--show-error"])
         // A server on this machine, as in tests, is not behind a proxy.
-        .args(["--noproxy", "127.0.0.1", "--speed-limit", "100000"])
-        .arg("--speed-time")
-        .arg(patience.slow.as_secs().to_string())
-        .arg("--connect-timeout")
-        .arg(patience.connect.as_secs().to_string())
+        .args(["--noproxy", "127.0.0.1", "--connect-timeout", "3"])
+        // It ends when it is slower than that for 10 s.
+        .args(["--speed-limit", "100000", "--speed-time", "10"])
         .arg("--output")
         .arg(file)
         .arg(url);

@@ -6,7 +6,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::{sleep, timeout};
 
-use super::narrator::{self, Narrator};
+use super::{
+    LABEL,
+    narrator::{self, Narrator},
+};
 use crate::{
     Error, Result,
     creation::{Created, Creation},
@@ -22,8 +25,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The plan.
 pub(super) struct Live {
     pub(super) client: Client,
-    /// Selects the nodes of this run.
-    pub(super) selector: String,
     pub(super) machines: Vec<Machine>,
     /// True if the controller makes their routes too.
     pub(super) is_routed: bool,
@@ -42,7 +43,7 @@ impl Live {
         let nodes: Api<Node> = Api::all(client.clone());
         let creation = Creation {
             api: nodes.clone(),
-            selector: &self.selector,
+            selector: LABEL,
             kind: "the demo's nodes",
             is_ready: if self.is_routed {
                 is_routed
@@ -58,7 +59,7 @@ impl Live {
         let objects = narrator::count_of(count, "node");
         let progress = |ready| narrator.progress(ready, count, &objects, state(self.is_routed));
         let mut created = creation.run(machines.collect(), register, progress).await?;
-        let selected = ListParams::default().labels(&self.selector);
+        let selected = ListParams::default().labels(LABEL);
         let settled = async {
             loop {
                 sleep(PAUSE).await;

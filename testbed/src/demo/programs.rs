@@ -29,12 +29,8 @@ impl Programs {
     }
 }
 
-/// Finds the controller and a provider of this project, and the programs of a control plane if one is to be run.
-pub(super) async fn find(
-    provider: &'static str,
-    control_plane: bool,
-    narrator: &Narrator,
-) -> Result<Programs, Error> {
+/// Finds the controller and a provider of this project, and the programs of the control plane.
+pub(super) async fn find(provider: &'static str, narrator: &Narrator) -> Result<Programs, Error> {
     let demo = env::current_exe().map_err(crate::Error::io("find the running program"))?;
     // Set by `cargo run` and `cargo test`: the demo is run from its source tree.
     let programs = match cargo::Cargo::from_env(&demo) {
@@ -44,8 +40,6 @@ pub(super) async fn find(
             provider: of_this_project(provider)?,
         },
     };
-    if control_plane {
-        Binaries::find().await?;
-    }
+    Binaries::find().await?;
     Ok(programs)
 }

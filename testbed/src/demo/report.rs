@@ -11,10 +11,10 @@ use std::{
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
 use serde::Serialize;
 
-use self::rows::{NodeRow, Row, ServiceRow, VolumeRow, milliseconds};
+use self::rows::{NodeRow, Row, ServiceRow, milliseconds};
 use super::{live, narrator, stage::Stage};
 use crate::{Error, providers::Provider, services::Created};
 
@@ -33,13 +33,8 @@ pub(super) struct Report {
     /// From the creation of the first Service until all had an address.
     seconds_to_addresses: f64,
     services: Vec<ServiceRow>,
-    /// From the creation of the volume until it had its labels and node affinity.
-    seconds_to_labels: f64,
-    volumes: Vec<VolumeRow>,
     #[serde(skip)]
     mock: Option<String>,
-    #[serde(skip)]
-    own_cluster: bool,
     #[serde(skip)]
     state: &'static str,
 }
@@ -48,14 +43,12 @@ impl Report {
     pub(super) fn new(
         nodes: &Created<Node>,
         services: &Created<Service>,
-        volumes: &Created<PersistentVolume>,
         stage: &Stage,
         provider: &Provider,
     ) -> Self {
-        let own_cluster = stage.cluster.own_dir().is_some();
         Self {
             provider: provider.name,
-            kubeconfig: stage.cluster.kubeconfig().display().to_string(),
+            kubeconfig: stage.kubeconfig.display().to_string(),
             provider_endpoint: stage.pair.endpoint(),
             controller_log: stage.pair.controller.log().display().to_string(),
             provider_log: stage.pair.provider_log().display().to_string(),
@@ -63,11 +56,8 @@ impl Report {
             nodes: rows(nodes, NodeRow::new),
             seconds_to_addresses: milliseconds(services.ready),
             services: rows(services, ServiceRow::new),
-            seconds_to_labels: milliseconds(volumes.ready),
-            volumes: rows(volumes, VolumeRow::new),
             mock: provider.is_mock.then(|| as_typed(&stage.programs.provider)),
-            own_cluster,
-            state: live::state(own_cluster && provider.routes),
+            state: live::state(provider.routes),
         }
     }
 
@@ -86,12 +76,6 @@ impl Report {
                     &services,
                     "reachable",
                     self.seconds_to_addresses,
-                ),
-                table_of(
-                    &self.volumes,
-                    "1 volume",
-                    "labelled",
-                    self.seconds_to_labels,
                 ),
             ];
             let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
@@ -121,15 +105,6 @@ impl Report {
 "
             )
         });
-        let volumes = self.volumes.first().map_or_else(String::new, |row| {
-            format!(
-                "
-  kubectl get persistentvolumes -L topology.kubernetes.io/zone
-  kubectl annotate persistentvolume {} outrigger.dev/volume-labelled-  # asked about once more
-",
-                row.name
-            )
-        });
         let cloud = self
             .mock
             .as_deref()
@@ -138,12 +113,7 @@ impl Report {
             // Another provider has no machines for them.
             String::new()
         } else {
-            let whose = if self.own_cluster {
-                ""
-            } else {
-                "\n  (those are yours to delete: the same with --delete)"
-            };
-            format!("\n  {more} --kubeconfig {kubeconfig} --count 5 --prefix more-{whose}\n")
+            format!("\n  {more} --kubeconfig {kubeconfig} --count 5 --prefix more-\n")
         };
         format!(
             "
@@ -152,7 +122,7 @@ Everything runs until Ctrl-C. Things to try in another terminal:
   export KUBECONFIG={kubeconfig}
   kubectl get nodes -L topology.kubernetes.io/zone
   kubectl get events
-{services}{volumes}{cloud}{nodes}
+{services}{cloud}{nodes}
   tail -f {controller_log}
   tail -f {provider_log}
 "
@@ -180,9 +150,6 @@ Everything runs until Ctrl-C. Things to try in another terminal:
                 text,
                 "  {ctl} routes\n  {ctl} remove-routes {cidr}  # made again within 10 s"
             );
-        }
-        if !self.volumes.is_empty() {
-            let _ = writeln!(text, "  {ctl} volumes");
         }
         text
     }

@@ -79,24 +79,6 @@ async fn a_missing_tool_is_one_sentence_with_the_version_that_is_needed() {
     assert_eq!(begun, ["building it"]);
 }
 
-#[tokio::test]
-async fn a_step_that_fails_shows_its_output() {
-    let step = Step {
-        action: "building it",
-        folder: "testbed",
-        command: vec!["sh", "-c", "pwd; echo no such option >&2; exit 3"],
-        makes: None,
-    };
-    let error = provider(step).build(|_| {}).await.unwrap_err().to_string();
-    for part in [
-        "needs Test 1.0 or newer",
-        "exit status: 3",
-        "/testbed\nno such option",
-    ] {
-        assert!(error.contains(part), "{part} is not in {error}");
-    }
-}
-
 #[test]
 fn a_step_is_left_out_while_its_file_is_the_youngest() {
     let makes = Makes {
@@ -120,13 +102,6 @@ fn a_step_is_left_out_while_its_file_is_the_youngest() {
     assert!(!makes.is_current(root), "the source is younger");
     fs::remove_dir_all(root.join("from")).unwrap();
     assert!(!makes.is_current(root), "the source is not there");
-}
-
-#[test]
-fn machines_are_one_argument_or_many() {
-    let machines = ["a".to_owned(), "b".to_owned()];
-    let words = launch::with_machines(&["x", "NAMES={nodes}", "{nodes...}", "y"], &machines);
-    assert_eq!(words, ["x", "NAMES=a,b", "a", "b", "y"]);
 }
 
 #[tokio::test]

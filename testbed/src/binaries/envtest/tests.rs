@@ -9,11 +9,6 @@ use tokio::{
 
 use super::*;
 
-const PATIENT: Patience = Patience {
-    connect: Duration::from_secs(20),
-    slow: Duration::from_secs(20),
-};
-
 /// An archive as it is published.
 fn archive() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
@@ -78,20 +73,14 @@ async fn an_archive_with_the_pinned_checksum_is_unpacked_once() {
     let checksum = sha512(&archive);
     let dir = tempfile::tempdir().unwrap();
     let (url, _server) = serve(archive).await;
-    let binaries = download(&pinned(&checksum), &url, dir.path(), PATIENT).await;
+    let binaries = download(&pinned(&checksum), &url, dir.path()).await;
     let binaries = binaries.unwrap().unwrap();
     let text = fs::read_to_string(binaries.kube_apiserver).unwrap();
     assert_eq!(text, "kube-apiserver");
     let (version, _) = newest_below(dir.path(), "1.36", "linux-amd64").unwrap();
     assert_eq!(version, "1.36.9", "setup-envtest would find it");
     // No server is left to ask.
-    let again = download(
-        &pinned(&checksum),
-        "http://127.0.0.1:1",
-        dir.path(),
-        PATIENT,
-    )
-    .await;
+    let again = download(&pinned(&checksum), "http://127.0.0.1:1", dir.path()).await;
     again.unwrap().unwrap();
 }
 
@@ -103,41 +92,11 @@ async fn an_archive_with_another_checksum_is_never_used() {
     let checksum = sha512(&changed);
     let dir = tempfile::tempdir().unwrap();
     let (url, _server) = serve(archive).await;
-    let reason = download(&pinned(&checksum), &url, dir.path(), PATIENT).await;
+    let reason = download(&pinned(&checksum), &url, dir.path()).await;
     let reason = reason.unwrap().unwrap_err();
     assert!(reason.contains("is not used"), "{reason}");
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "only the lock: {left:?}");
-}
-
-#[tokio::test]
-async fn an_archive_that_is_not_published_is_a_reason() {
-    let dir = tempfile::tempdir().unwrap();
-    let (url, _server) = serve(Vec::new()).await;
-    let other = Archive {
-        version: "1.36.8",
-        ..pinned("")
-    };
-    let reason = download(&other, &url, dir.path(), PATIENT).await;
-    let reason = reason.unwrap().unwrap_err();
-    assert!(reason.contains("404"), "{reason}");
-}
-
-#[tokio::test]
-async fn a_server_that_is_silent_is_given_up() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", silent.local_addr().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let second = Duration::from_secs(1);
-    let patience = Patience {
-        connect: second,
-        slow: second,
-    };
-    let archive = pinned("");
-    let given_up = download(&archive, &url, dir.path(), patience);
-    let given_up = timeout(Duration::from_secs(30), given_up).await;
-    let reason = given_up.unwrap().unwrap().unwrap_err();
-    assert!(reason.contains("curl failed"), "{reason}");
 }
 
 #[test]

@@ -1,17 +1,14 @@
-//! One line for each node, Service and volume.
+//! One line for each node and Service.
 
-use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
+use std::{borrow::Borrow, time::Duration};
 
 use k8s_openapi::{
-    api::core::v1::{Node, NodeAddress, PersistentVolume, Service},
+    api::core::v1::{Node, NodeAddress, Service},
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 use serde::Serialize;
 
-use crate::{
-    demo::{LABEL, live::network_unavailable, volumes},
-    services,
-};
+use crate::{demo::live::network_unavailable, services};
 
 /// In seconds, no finer than a watch shows.
 pub(super) fn milliseconds(duration: Duration) -> f64 {
@@ -144,48 +141,6 @@ impl Row<4> for ServiceRow {
             joined(self.addresses.clone(), separator),
             joined(conditions, separator),
             took(self.seconds_to_address),
-        ]
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct VolumeRow {
-    pub(super) name: String,
-    handle: String,
-    labels: BTreeMap<String, String>,
-    node_affinity: Vec<String>,
-    /// From its creation until it had its node affinity, as a watch saw them.
-    seconds_to_labels: f64,
-}
-
-impl VolumeRow {
-    pub(super) fn new(volume: &PersistentVolume, took: Duration) -> Self {
-        let mut labels = volume.metadata.labels.clone().unwrap_or_default();
-        labels.remove(LABEL);
-        Self {
-            name: volume.metadata.name.clone().unwrap_or_default(),
-            handle: volumes::handle(volume).to_owned(),
-            labels,
-            node_affinity: volumes::affinity(volume),
-            seconds_to_labels: milliseconds(took),
-        }
-    }
-}
-
-impl Row<5> for VolumeRow {
-    const HEADER: [&str; 5] = ["VOLUME", "HANDLE", "LABELS", "NODE AFFINITY", "TOOK"];
-
-    fn cells(&self, separator: &str) -> [String; 5] {
-        let labels = self.labels.iter();
-        let labels = labels.map(|(key, value)| format!("{}={value}", last_part(key)));
-        let affinity = self.node_affinity.iter().map(|one| last_part(one));
-        [
-            self.name.clone(),
-            self.handle.clone(),
-            joined(labels, separator),
-            joined(affinity, separator),
-            took(self.seconds_to_labels),
         ]
     }
 }
