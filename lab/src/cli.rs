@@ -17,7 +17,7 @@ use serde_json::json;
 
 use self::{incident::PlayIncidents, pod_check::CheckPod};
 use crate::{
-    floor::{self, Form, Measured, Writes},
+    floor::{self, Measured},
     managers::Managers,
     pod,
     real_cluster::RealCluster,
@@ -105,29 +105,12 @@ struct Floor {
     /// Leave the events out: only the two writes that make a node ready.
     #[arg(long)]
     without_events: bool,
-    /// How the two writes that make a node ready are made; an event comes after them in any case.
-    #[arg(long, value_enum, default_value_t)]
-    form: Form,
-    #[command(flatten)]
-    only: OneWrite,
     /// The names are this and a number of five digits. There must be no such nodes yet.
     #[arg(long, default_value = "floor-")]
     prefix: String,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-/// A write that is measured alone.
-#[derive(Debug, Args)]
-#[group(multiple = false, conflicts_with = "without_events")]
-struct OneWrite {
-    /// Only the write that gives a node its Pod CIDR.
-    #[arg(long)]
-    pod_cidrs: bool,
-    /// Only the write that reports the routes of a node, as its condition `NetworkUnavailable`.
-    #[arg(long)]
-    network_condition: bool,
 }
 
 /// Runs the command line.
@@ -254,17 +237,8 @@ impl Floor {
         progress.finish_and_clear();
         let progress = bar("writing", self.count);
         let done = |done| progress.set_position(done as u64);
-        let writes = if self.only.pod_cidrs {
-            Writes::PodCidrs
-        } else if self.only.network_condition {
-            Writes::NetworkCondition
-        } else if self.without_events {
-            Writes::Ready
-        } else {
-            Writes::ReadyAndEvent
-        };
-        let writes = (writes, self.form);
-        floor::measure(client, &self.prefix, self.parallel, writes, done).await
+        let with_events = !self.without_events;
+        floor::measure(client, &self.prefix, self.parallel, with_events, done).await
     }
 
     fn report(&self, measured: &Measured) -> String {
@@ -274,7 +248,7 @@ impl Floor {
             let report = json!({
                 "nodes": measured.nodes,
                 "parallel": self.parallel,
-                "writesPerNode": measured.writes.per_node(),
+                "writesPerNode": measured.per_node,
                 "seconds": seconds,
                 "writesPerSecond": per_second,
                 "apiServerMillisecondsPerWrite": measured.milliseconds_per_write(),

@@ -90,12 +90,12 @@ async fn settle(cluster: &Cluster, port: &Port, count: usize) {
     // Read one by one, because the API server would keep a list of all of them for a while.
     let settled = stream::iter(0..count).map(|at| async move {
         let name = name(at);
-        until_within(&format!("{name} is served or held"), deadline, async || {
+        until_within(&format!("{name} is held"), deadline, async || {
             let service = cluster.service(&name).await;
             let is_held = condition(&service, "Waiting") == ("True", "TooLarge");
             holds(is_held, || format!("{:?}", service.status))
         })
-        .await
+        .await;
     });
     settled.buffer_unordered(8).collect::<()>().await;
 }

@@ -1,7 +1,7 @@
 //! Answers other than yes, answers that are lost, and providers that are away (S-35, S-36, S-38, S-43, S-46, Q-28). The tests that wait
 //! share one stage, and each has its own Service.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{join, join_all};
 use http::Method;
@@ -12,7 +12,7 @@ use outrigger_testbed::{
     nodes::Machine,
 };
 use serde_json::json;
-use tokio::join;
+use tokio::{join, time::Instant};
 use tonic::Code;
 
 use super::{DELETE, ENSURE, FINALIZER, MADE, quick};

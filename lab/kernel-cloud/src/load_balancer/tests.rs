@@ -31,51 +31,6 @@ fn reason(service: &Service) -> Option<ErrorReason> {
 }
 
 #[test]
-fn a_service_becomes_what_the_kernel_is_to_have() {
-    let balancer = LoadBalancer::asked_by(&service(), Some(10_256)).unwrap();
-    assert_eq!(balancer.name, "default/web");
-    assert_eq!(
-        balancer.ports,
-        BTreeSet::from([(Protocol::Tcp, 80), (Protocol::Udp, 53)])
-    );
-    assert_eq!(
-        (
-            balancer.source_ranges,
-            balancer.affinity,
-            balancer.health_port
-        ),
-        (None, None, Some(10_256))
-    );
-    let ranges = ["10.1.2.3/8", " 10.0.0.0/9", "fd00::/8"];
-    let local = Service {
-        external_traffic_policy: "Local".to_owned(),
-        health_check_node_port: 32_100,
-        session_affinity: "ClientIP".to_owned(),
-        session_affinity_timeout: Duration::from_mins(1).try_into().ok(),
-        load_balancer_source_ranges: ranges.map(str::to_owned).into(),
-        ..service()
-    };
-    let balancer = LoadBalancer::asked_by(&local, None).unwrap();
-    assert_eq!(
-        (balancer.affinity, balancer.health_port),
-        (Some(60), Some(32_100))
-    );
-    // Host bits, ranges within others and those of another family count for nothing.
-    assert_eq!(
-        balancer.source_ranges,
-        Some(BTreeSet::from(["10.0.0.0/8".parse().unwrap()]))
-    );
-    let forever = Service {
-        session_affinity: "ClientIP".to_owned(),
-        ..service()
-    };
-    assert_eq!(
-        LoadBalancer::asked_by(&forever, None).unwrap().affinity,
-        Some(10_800)
-    );
-}
-
-#[test]
 fn a_service_that_cannot_be_served_is_refused_with_the_reason() {
     let with_port = |port| Service {
         ports: vec![port],

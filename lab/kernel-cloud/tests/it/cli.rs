@@ -1,13 +1,8 @@
 //! The program: what it says where it cannot work, and how it cleans up.
 
-use std::env;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use std::time::Duration;
 
 use outrigger_provider_sdk::{LoadBalancers as _, Targets, v1::EnsureLoadBalancerRequest};
-use tokio::time::{sleep, timeout};
 
 use crate::rig::{Rig, context, inside, service};
 
@@ -110,52 +105,4 @@ fn cleanup_removes_what_is_marked_with_the_cluster_and_nothing_else() {
     );
     clean_up("cluster-2");
     assert_eq!(rig.traces(), "table inet of-another {\n}\n");
-}
-
-/// `nft` as a provider finds it: a transaction takes a second, and its beginning and end are in a file.
-const SLOW_NFT: &str = r#"#!/bin/sh
-[ "$1" != -f ] || { echo begin >> "$LOG"; sleep 1; }
-PATH="${PATH#*:}" nft "$@" || exit
-[ "$1" != -f ] || echo end >> "$LOG"
-"#;
-
-#[test]
-fn provider_that_starts_waits_for_the_command_of_one_that_was_killed() {
-    let Some(rig) = Rig::new("tkill") else {
-        return;
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let (nft, log) = (dir.path().join("nft"), dir.path().join("log"));
-    std::fs::write(&nft, SLOW_NFT).unwrap();
-    std::fs::set_permissions(&nft, Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", dir.path().display(), env::var("PATH").unwrap());
-    let start = || {
-        let endpoint = format!("unix://{}", dir.path().join("s").display());
-        let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--cloud", "tkill", "--endpoint", &endpoint]);
-        command.env("PATH", &path).env("LOG", &log).spawn().unwrap()
-    };
-    let lines = |count: usize| {
-        let wait = async {
-            loop {
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
-                if text.lines().count() >= count {
-                    return text;
-                }
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
-        rig.runtime
-            .block_on(async { timeout(Duration::from_secs(30), wait).await })
-            .unwrap()
-    };
-    let mut killed = start();
-    lines(1);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
-    let mut next = start();
-    let log = lines(4);
-    next.kill().unwrap();
-    next.wait().unwrap();
-    assert_eq!(log, "begin\nend\nbegin\nend\n");
 }

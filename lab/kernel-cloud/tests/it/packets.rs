@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::thread;
-use std::time::Duration;
 
 use outrigger_provider_linux::LinuxProvider;
 use outrigger_provider_sdk::v1::{
@@ -15,9 +14,7 @@ use outrigger_provider_sdk::v1::{
 };
 use outrigger_provider_sdk::{LoadBalancers as _, Targets};
 
-use crate::rig::{
-    Connection, Datagrams, HEALTH, Rig, Server, context, inside, service, targets, tcp,
-};
+use crate::rig::{Connection, Datagrams, Rig, Server, context, inside, service, targets, tcp};
 
 const V4: &str = "198.51.100.0";
 const V6: &str = "2001:db8:1::";
@@ -149,95 +146,6 @@ fn connections_of_both_families_and_protocols_are_spread_over_the_targets() {
 }
 
 #[test]
-fn clients_outside_of_the_source_ranges_are_dropped() {
-    let Some(rig) = Rig::new("tranges") else {
-        return;
-    };
-    let (one, _, client) = machines(&rig);
-    let provider = rig.provider();
-    let allowed = format!("{}/32", client.addresses[0]);
-    let web = service("web", &[("TCP", 80)], &["IPv4", "IPv6"]);
-    let limited = Service {
-        load_balancer_source_ranges: vec!["10.200.0.0/16".to_owned(), allowed],
-        ..web.clone()
-    };
-    ensure(&rig, &provider, &limited, &targets(&[&one]));
-    assert_eq!(tcp(&client, V4, 80).unwrap(), "worker-1");
-    // Ranges of IPv4 alone let no client of IPv6 in.
-    assert_eq!(tcp(&client, V6, 80).unwrap_err(), ErrorKind::TimedOut);
-    let elsewhere = Service {
-        load_balancer_source_ranges: vec!["10.200.0.0/16".to_owned()],
-        ..web.clone()
-    };
-    ensure(&rig, &provider, &elsewhere, &targets(&[&one]));
-    assert_eq!(tcp(&client, V4, 80).unwrap_err(), ErrorKind::TimedOut);
-    ensure(&rig, &provider, &web, &targets(&[&one]));
-    assert_eq!(tcp(&client, V6, 80).unwrap(), "worker-1");
-}
-
-#[test]
-fn a_client_stays_at_its_target_and_goes_to_another_when_that_has_gone() {
-    let Some(rig) = Rig::new("taffinity") else {
-        return;
-    };
-    let (one, two, client) = machines(&rig);
-    let provider = rig.provider();
-    let web = Service {
-        session_affinity: "ClientIP".to_owned(),
-        session_affinity_timeout: Duration::from_secs(30).try_into().ok(),
-        ..service("web", &[("TCP", 80)], &["IPv4"])
-    };
-    ensure(&rig, &provider, &web, &targets(&[&one, &two]));
-    let first = answers(6, |_| tcp(&client, V4, 80).unwrap());
-    assert_eq!(first.len(), 1);
-    let other = if first.contains("worker-1") {
-        &two
-    } else {
-        &one
-    };
-    update(&rig, &provider, &web, &targets(&[other]));
-    assert_eq!(
-        answers(3, |_| tcp(&client, V4, 80).unwrap()),
-        BTreeSet::from([other.machine.name.clone()])
-    );
-    // The kernel remembers it over a change of the Service.
-    update(&rig, &provider, &web, &targets(&[&one, &two]));
-    assert_eq!(
-        answers(6, |_| tcp(&client, V4, 80).unwrap()),
-        BTreeSet::from([other.machine.name.clone()])
-    );
-}
-
-#[test]
-fn a_target_that_leaves_keeps_its_connections_and_gets_no_new_ones() {
-    let Some(rig) = Rig::new("tdrain") else {
-        return;
-    };
-    let (one, two, client) = machines(&rig);
-    let provider = rig.provider();
-    let web = service("web", &[("TCP", 80), ("UDP", 53)], &["IPv4"]);
-    ensure(&rig, &provider, &web, &targets(&[&one]));
-    let mut connection = Connection::open(&client, V4, 80).unwrap();
-    assert_eq!(connection.ask().unwrap().0, "worker-1");
-    let datagrams = Datagrams::open(&client, V4, 53);
-    assert_eq!(datagrams.ask().unwrap(), "worker-1");
-    update(&rig, &provider, &web, &targets(&[&two]));
-    for _ in 0..2 {
-        assert_eq!(connection.ask().unwrap().0, "worker-1");
-        assert_eq!(tcp(&client, V4, 80).unwrap(), "worker-2");
-        // A client of UDP has no connection to end: it is sent elsewhere.
-        assert_eq!(datagrams.ask().unwrap(), "worker-2");
-        // The next hop stays as long as the connection.
-        round(&rig, &provider);
-    }
-    assert!(rig.traces().contains(&one.machine.addresses[0].to_string()));
-    drop(connection);
-    inside(&rig.cloud.router(), &["conntrack", "-D", "-p", "tcp"]).unwrap();
-    round(&rig, &provider);
-    assert!(!rig.traces().contains(&one.machine.addresses[0].to_string()));
-}
-
-#[test]
 fn a_connection_that_has_no_answer_yet_goes_to_a_target_that_is_left() {
     let Some(rig) = Rig::new("tunanswered") else {
         return;
@@ -263,51 +171,6 @@ fn a_connection_that_has_no_answer_yet_goes_to_a_target_that_is_left() {
         asking.join().unwrap()
     });
     assert_eq!(answer.unwrap(), "worker-2");
-}
-
-#[test]
-fn a_target_without_endpoints_is_taken_out_until_it_has_some() {
-    let Some(rig) = Rig::new("thealth") else {
-        return;
-    };
-    let (one, two, client) = machines(&rig);
-    let provider = rig.provider();
-    let web = Service {
-        external_traffic_policy: "Local".to_owned(),
-        health_check_node_port: HEALTH,
-        ..service("web", &[("TCP", 80)], &["IPv4"])
-    };
-    two.set_healthy(false);
-    ensure(&rig, &provider, &web, &targets(&[&one, &two]));
-    let only = |name: &str| BTreeSet::from([name.to_owned()]);
-    assert_eq!(
-        answers(4, |_| tcp(&client, V4, 80).unwrap()),
-        only("worker-1")
-    );
-    one.set_healthy(false);
-    two.set_healthy(true);
-    round(&rig, &provider);
-    assert_eq!(
-        answers(4, |_| tcp(&client, V4, 80).unwrap()),
-        only("worker-2")
-    );
-    // A machine that is off answers nothing.
-    rig.runtime
-        .block_on(rig.cloud.power("worker-2", false))
-        .unwrap();
-    round(&rig, &provider);
-    assert_eq!(
-        tcp(&client, V4, 80).unwrap_err(),
-        ErrorKind::ConnectionRefused
-    );
-    rig.runtime
-        .block_on(rig.cloud.power("worker-2", true))
-        .unwrap();
-    round(&rig, &provider);
-    assert_eq!(
-        answers(4, |_| tcp(&client, V4, 80).unwrap()),
-        only("worker-2")
-    );
 }
 
 #[test]

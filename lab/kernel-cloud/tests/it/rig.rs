@@ -3,8 +3,6 @@
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -16,9 +14,6 @@ use outrigger_provider_linux::{LinuxProvider, kernel};
 use outrigger_provider_sdk::v1::{ClusterInfo, Node, Service, ServicePort};
 use outrigger_provider_sdk::{CancellationToken, Context, Targets};
 use tokio::runtime::{Builder, Runtime};
-
-/// Answers of `/healthz`.
-pub(crate) const HEALTH: i32 = 32_100;
 
 /// Limit of a connection and of an answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -151,11 +146,10 @@ pub(crate) fn in_namespace<T: Send>(namespace: &str, work: impl FnOnce() -> T + 
 /// A machine that answers for the addresses of load balancers, as kube-proxy makes a Node do.
 pub(crate) struct Server {
     pub(crate) machine: Machine,
-    healthy: Arc<AtomicBool>,
 }
 
 impl Server {
-    /// Serves these ports of TCP and UDP with the name of the machine and the address of the client, and `/healthz`.
+    /// Serves these ports of TCP and UDP with the name of the machine and the address of the client.
     pub(crate) fn start(machine: Machine, addresses: &[&str], ports: &[u16]) -> Self {
         for address in addresses {
             inside(
@@ -164,7 +158,6 @@ impl Server {
             )
             .unwrap();
         }
-        let healthy = Arc::new(AtomicBool::new(true));
         for port in ports {
             let (name, namespace) = (machine.name.clone(), machine.namespace.clone());
             let listener = in_namespace(&namespace, || {
@@ -191,27 +184,7 @@ impl Server {
                 });
             }
         }
-        let listener = in_namespace(&machine.namespace, || {
-            TcpListener::bind((Ipv6Addr::UNSPECIFIED, u16::try_from(HEALTH).unwrap())).unwrap()
-        });
-        let is_healthy = Arc::clone(&healthy);
-        thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let status = if is_healthy.load(Ordering::SeqCst) {
-                    "200 OK"
-                } else {
-                    "503 No endpoints"
-                };
-                let mut request = String::new();
-                let _ = BufReader::new(&stream).read_line(&mut request);
-                let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-            }
-        });
-        Self { machine, healthy }
-    }
-
-    pub(crate) fn set_healthy(&self, healthy: bool) {
-        self.healthy.store(healthy, Ordering::SeqCst);
+        Self { machine }
     }
 
     /// Its Node.

@@ -8,7 +8,6 @@
 )]
 
 mod chance;
-mod faults;
 mod side;
 mod table;
 
