@@ -19,7 +19,7 @@ mod form;
 mod problem;
 mod wire;
 
-pub use decide::{CsrDecision, CsrStep, decide, step};
+pub use decide::{CsrStep, decide, step};
 pub use problem::CsrProblem;
 
 /// The signer of serving certificates of kubelets, in `spec.signerName`.

@@ -22,7 +22,7 @@ mod tests;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    csr::{CsrDecision, CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
+    csr::{CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
     error_class::Requeue,
     event::EventContent,
     node::{NodeView, instance::is_same_question},
@@ -143,7 +143,7 @@ impl KubeletServing {
             return Outcome::Done;
         };
         let node = |name: &str| self.context.nodes.get(name);
-        match step(&csr, node, offered.without_provider_id) {
+        match step(&csr, node, &offered.prefixes, offered.without_provider_id) {
             CsrStep::Nothing => Outcome::Done,
             CsrStep::Leave(problem) => {
                 self.leave(&csr, problem);
@@ -181,9 +181,8 @@ impl KubeletServing {
             return Outcome::Retry;
         }
         match decide(request, &node, &answer, nodes.iter().map(|node| &**node)) {
-            CsrDecision::Approve => self.approve(csr, request).await,
-            CsrDecision::NotManaged => Outcome::Done,
-            CsrDecision::Await(problem) => self.try_again(csr, &problem),
+            Ok(()) => self.approve(csr, request).await,
+            Err(problem) => self.try_again(csr, &problem),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
         NodeView,
         address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
         instance::{Instance, Lookup, PowerState},
+        ownership::{Prefixes, ProviderIdOwner},
     },
 };
 
@@ -19,7 +20,7 @@ const API_SERVER: &str = "kubernetes";
 /// The next step about a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CsrStep<'a> {
-    /// Nothing: it is decided, or for another signer.
+    /// Nothing: it is decided, for another signer, or of another provider's Node.
     Nothing,
     /// It is left alone for good: its `spec` never changes.
     Leave(&'a CsrProblem),
@@ -29,24 +30,14 @@ pub enum CsrStep<'a> {
     Ask(&'a ServingRequest, Arc<NodeView>),
 }
 
-/// The decision about a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CsrDecision {
-    /// All checks are passed.
-    Approve,
-    /// The Node is another provider's, which has a controller of its own.
-    NotManaged,
-    /// It is left alone until the cloud reports otherwise.
-    Await(CsrProblem),
-}
-
-/// The next step about `csr`, whose Node is `node` of the store. A provider ID is not needed where the cloud is
-/// `without_provider_id`s.
-pub fn step(
-    csr: &CsrView,
+/// The next step about `csr`, whose Node is `node` of the store. A Node of another provider has a controller of its own. A
+/// provider ID is not needed where the cloud is `without_provider_id`s.
+pub fn step<'a>(
+    csr: &'a CsrView,
     node: impl FnOnce(&str) -> Option<Arc<NodeView>>,
+    prefixes: &Prefixes,
     without_provider_id: bool,
-) -> CsrStep<'_> {
+) -> CsrStep<'a> {
     let request = match &csr.pending {
         None => return CsrStep::Nothing,
         Some(Err(problem)) => return CsrStep::Leave(problem),
@@ -55,49 +46,41 @@ pub fn step(
     let name = || Arc::clone(&request.node);
     match node(&request.node).filter(|node| node.deleted.is_none()) {
         None => CsrStep::Await(CsrProblem::NoNode(name())),
-        Some(node) if node.provider_id.is_empty() && !without_provider_id => {
-            CsrStep::Await(CsrProblem::NoProviderId(name()))
-        }
-        Some(node) => CsrStep::Ask(request, node),
+        Some(node) => match prefixes.owner(&node.provider_id) {
+            ProviderIdOwner::Foreign => CsrStep::Nothing,
+            ProviderIdOwner::Unset if !without_provider_id => {
+                CsrStep::Await(CsrProblem::NoProviderId(name()))
+            }
+            ProviderIdOwner::Ours | ProviderIdOwner::Unset => CsrStep::Ask(request, node),
+        },
     }
 }
 
-/// The decision about `request` of the kubelet of `node`, given the provider's answer about it, that is no older than the
-/// request, and all `nodes`.
+/// Decides about `request` of the kubelet of `node`, given the provider's answer about it, that is no older than the
+/// request, and all `nodes`. It is approved if all checks are passed.
+///
+/// # Errors
+/// Why it is left alone until the cloud reports otherwise.
 pub fn decide<'a>(
     request: &ServingRequest,
     node: &NodeView,
     answer: &Lookup,
     nodes: impl IntoIterator<Item = &'a NodeView>,
-) -> CsrDecision {
+) -> Result<(), CsrProblem> {
+    let name = || Arc::clone(&node.name);
     let instance = match answer {
-        Lookup::NotManaged { .. } => return CsrDecision::NotManaged,
-        Lookup::Absent { .. } => {
-            return CsrDecision::Await(CsrProblem::Absent(Arc::clone(&node.name)));
-        }
+        Lookup::NotManaged { .. } => return Err(CsrProblem::NotManaged(name())),
+        Lookup::Absent { .. } => return Err(CsrProblem::Absent(name())),
         Lookup::Found(instance) => instance,
     };
-    match problem(request, node, instance, nodes) {
-        None => CsrDecision::Approve,
-        Some(problem) => CsrDecision::Await(problem),
-    }
-}
-
-fn problem<'a>(
-    request: &ServingRequest,
-    node: &NodeView,
-    instance: &Instance,
-    nodes: impl IntoIterator<Item = &'a NodeView>,
-) -> Option<CsrProblem> {
-    let name = || Arc::clone(&node.name);
     if instance.is_other_than(node) {
-        return Some(CsrProblem::OtherInstance(name()));
+        return Err(CsrProblem::OtherInstance(name()));
     }
     if matches!(
         instance.power_state,
         PowerState::Shutdown | PowerState::Terminating
     ) {
-        return Some(CsrProblem::Stopped(name()));
+        return Err(CsrProblem::Stopped(name()));
     }
     let has_same_id = |other: &&NodeView| {
         let id = &*other.provider_id;
@@ -108,20 +91,23 @@ fn problem<'a>(
     };
     if let Some(other) = nodes.into_iter().find(has_same_id) {
         let other = Arc::clone(&other.name);
-        return Some(CsrProblem::Shared {
+        return Err(CsrProblem::Shared {
             node: name(),
             other,
         });
     }
     if !has_name(instance, &node.name) {
-        return Some(CsrProblem::NodeName(name()));
+        return Err(CsrProblem::NodeName(name()));
     }
     let others = request.names.iter().filter_map(|name| match name {
         SubjectName::Dns(name) => (!has_name(instance, name)).then(|| name.to_string()),
         SubjectName::Ip(ip) => (!has_ip(instance, *ip)).then(|| ip.to_string()),
     });
     let others: Vec<_> = others.collect();
-    (!others.is_empty()).then(|| CsrProblem::NotReported {
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(CsrProblem::NotReported {
         node: name(),
         names: Excerpt::of(&others.join(", ")),
     })

@@ -54,6 +54,9 @@ pub enum CsrProblem {
         /// The other one.
         other: Arc<str>,
     },
+    /// Once for a mistake, or always.
+    #[error("the provider answers that it does not manage Node {0}")]
+    NotManaged(Arc<str>),
     /// Confirmed or not.
     #[error("the cloud has no instance for Node {0}")]
     Absent(Arc<str>),
@@ -95,6 +98,7 @@ impl CsrProblem {
             Self::NoNode(_) => "no_node",
             Self::NoProviderId(_) => "no_provider_id",
             Self::Shared { .. } => "shared_provider_id",
+            Self::NotManaged(_) => "not_managed",
             Self::Absent(_) => "absent",
             Self::OtherInstance(_) => "other_instance",
             Self::Stopped(_) => "stopped",

@@ -26,6 +26,7 @@ use super::*;
 use crate::node::{
     NodeAddress, NodeView,
     instance::{Instance, Lookup, PowerState},
+    ownership::Prefixes,
 };
 
 /// Made by Go's `x509.CreateCertificateRequest` from the template of a kubelet.
@@ -172,6 +173,10 @@ fn found(instance: Instance) -> Lookup {
     Lookup::Found(Box::new(instance))
 }
 
+fn prefixes() -> Prefixes {
+    Prefixes::new("mock", [""; 0]).unwrap()
+}
+
 /// `approved`, or the reason why not, of a request to a cluster with `node` and `others` and a cloud that answers `answer`.
 fn outcome(
     csr: &CsrView,
@@ -180,15 +185,15 @@ fn outcome(
     others: &[NodeView],
 ) -> &'static str {
     let node = node.map(Arc::new);
-    match step(csr, |name| node.filter(|node| *node.name == *name), false) {
+    let of_name = |name: &str| node.filter(|node| *node.name == *name);
+    match step(csr, of_name, &prefixes(), false) {
         CsrStep::Nothing => "nothing",
         CsrStep::Leave(problem) => problem.as_str(),
         CsrStep::Await(problem) => problem.as_str(),
         CsrStep::Ask(request, node) => {
             match decide(request, &node, answer, others.iter().chain([&*node])) {
-                CsrDecision::Approve => "approved",
-                CsrDecision::NotManaged => "not_managed",
-                CsrDecision::Await(problem) => problem.as_str(),
+                Ok(()) => "approved",
+                Err(problem) => problem.as_str(),
             }
         }
     }
@@ -513,6 +518,11 @@ fn the_machine_has_to_be_the_one_of_the_requester() {
         of_node(|node| node.provider_id = "mock://i-2".into()),
         "other_instance"
     );
+    // It has a controller of its own.
+    assert_eq!(
+        of_node(|node| node.provider_id = "other://i-1".into()),
+        "nothing"
+    );
 
     let of_answer = |answer: &Lookup| outcome(&csr, Some(node()), answer, &[]);
     assert_eq!(of_answer(&Lookup::Absent { confirmed: false }), "absent");
@@ -659,7 +669,7 @@ fn a_cloud_without_provider_ids_answers_by_name() {
         provider_id: "".into(),
         ..node()
     });
-    let step = step(&csr, |_| Some(Arc::clone(&node)), true);
+    let step = step(&csr, |_| Some(Arc::clone(&node)), &prefixes(), true);
     assert!(matches!(step, CsrStep::Ask(..)), "{step:?}");
 }
 
@@ -669,9 +679,7 @@ fn an_event_names_what_is_wrong() {
     let Some(Ok(request)) = &csr.pending else {
         panic!("{csr:?}");
     };
-    let CsrDecision::Await(problem) = decide(request, &node(), &found(instance()), []) else {
-        panic!("approved");
-    };
+    let problem = decide(request, &node(), &found(instance()), []).unwrap_err();
     assert_eq!(
         problem.to_string(),
         "the cloud does not report \"api\\u{1b}.example, 10.0.0.2\" for the instance of Node n1"
