@@ -5,19 +5,22 @@
 //!  list at the start of a lease term ─┐
 //!  store ─(each change of a Node)─────┴─► Allocator        (in the event handler, before any key)
 //!    ├─(Node without Pod CIDRs)─► queue ─► sync: core::ipam::plan ─► write ─► store
-//!    └─(Node deleted) ──────────► Allocator ─► a Node that waits is queued, and each that leaves the wait queues the next
+//!    └─(Node deleted) ──────────► Allocator ─► the Nodes that wait are queued
 //! ```
 //!
 //! RBAC: `list`, `patch` on `nodes`, `get` on `nodes`; `create`, `patch` on `events`.
 
 mod metrics;
 mod sync;
-mod waiting;
 
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use outrigger_core::{
     ipam::{Allocator, PodCidrProblem},
@@ -31,7 +34,6 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;
-use self::waiting::Waiting;
 use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task, TermState},
@@ -71,8 +73,8 @@ pub struct IpamState {
     allocator: Mutex<Allocator>,
     /// Found by the event handlers and not reported yet, by Node.
     problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
-    /// Nodes that wait for a CIDR to become free.
-    waiting: Mutex<Waiting>,
+    /// Nodes that wait for a CIDR of another Node to become free.
+    waiting: Mutex<BTreeSet<Arc<str>>>,
     metrics: IpamMetrics,
 }
 
@@ -117,23 +119,16 @@ impl IpamState {
         any
     }
 
-    /// The Node is gone. Returns the Nodes that are to be tried again, since one of them may have what it had (not
-    /// I-17's wait).
-    fn forget(&self, name: &str, uid: &str) -> Vec<Arc<str>> {
+    /// The Node is gone. Returns the Nodes that are to be tried again, since they may have what it had (not I-17's wait).
+    fn forget(&self, name: &str, uid: &str) -> BTreeSet<Arc<str>> {
         self.problems.lock().remove(name);
-        let next = self.waiting.lock().leave(name);
-        let released = {
-            let mut allocator = self.allocator.lock();
-            let before: Vec<_> = allocator.sizes().collect();
-            allocator.forget(name, uid);
-            self.metrics.released(&before, allocator.sizes())
-        };
+        let mut allocator = self.allocator.lock();
+        let freed = allocator.forget(name, uid);
+        self.metrics.released(&freed, allocator.ranges());
+        drop(allocator);
         let mut waiting = self.waiting.lock();
-        let freed = released.then(|| waiting.next()).flatten();
-        next.into_iter()
-            .chain(freed)
-            .chain(waiting.refused())
-            .collect()
+        waiting.remove(name);
+        waiting.clone()
     }
 }
 

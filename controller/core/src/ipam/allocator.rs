@@ -135,12 +135,12 @@ impl Allocator {
         if holding_before == Some(&holding) {
             return Vec::new();
         }
-        self.remove(&node.name);
+        self.holders.remove(&node.name);
         if node.pod_cidrs.is_empty() {
             return Vec::new();
         }
         let problems = self.problems(node, &holding);
-        self.insert(&node.name, holding);
+        self.holders.insert(&node.name, holding);
         problems
     }
 
@@ -161,19 +161,28 @@ impl Allocator {
         let last = cidrs.get(last..).unwrap_or_default();
         let is_free = |cidr: &Cidr| self.other(*cidr, node).is_none();
         let reserved = (!last.is_empty() && last.iter().all(is_free)).then(|| last.into());
-        let Source::Pools(pools) = &mut self.source else {
+        if self.asks_provider() {
             return None;
-        };
+        }
         if let Some(reserved) = reserved {
             return Some(Ok(reserved));
         }
-        if let Some((pool, empty)) = pools.iter().enumerate().find(|(_, p)| p.is_exhausted()) {
-            let range = empty.range();
-            return Some(Err(Exhausted { pool, range }));
+        let free = self.pools().iter().enumerate().map(|(place, pool)| {
+            let range = pool.range();
+            let free = pool.free(|block| self.in_use(pool, block));
+            free.ok_or(Exhausted { pool: place, range })
+        });
+        let taken: Box<[Cidr]> = match free.collect() {
+            Ok(taken) => taken,
+            Err(exhausted) => return Some(Err(exhausted)),
+        };
+        if let Source::Pools(pools) = &mut self.source {
+            for (pool, block) in pools.iter_mut().zip(&taken) {
+                pool.taken(*block);
+            }
         }
-        let taken: Box<[_]> = pools.iter_mut().filter_map(Pool::take).collect();
         cidrs.extend(&taken);
-        self.remove(&node.name);
+        self.holders.remove(&node.name);
         self.reserve(node, &cidrs);
         Some(Ok(taken))
     }
@@ -191,7 +200,7 @@ impl Allocator {
             defect,
         })?;
         // The current answer counts, not the one before.
-        self.remove(&node.name);
+        self.holders.remove(&node.name);
         for cidr in &cidrs {
             if let Some((other_cidr, other)) = self.holders.overlapping(*cidr).next() {
                 return Err(PodCidrProblem::Duplicate {
@@ -209,24 +218,29 @@ impl Allocator {
     }
 
     /// The Node of this UID is gone, perhaps before its CIDRs were written: they are free,
-    /// except those that another Node has too (I-17).
-    pub fn forget(&mut self, node: &str, uid: &str) {
+    /// except those that another Node has too (I-17). Returns them.
+    pub fn forget(&mut self, node: &str, uid: &str) -> Vec<Cidr> {
         if self.awaited(node) == Some(uid) {
             self.awaited.remove(node);
         }
-        if self
-            .holders
-            .get(node)
-            .is_some_and(|holding| *holding.uid == *uid)
-        {
-            self.remove(node);
-        }
+        let is_meant = |holding: &Holding| *holding.uid == *uid;
+        let is_held = self.holders.get(node).is_some_and(is_meant);
+        let freed = is_held.then(|| self.holders.remove(node)).flatten();
+        freed.iter().flat_map(Holding::cidrs).collect()
     }
 
-    /// Each cluster CIDR, and how many CIDRs of it are left.
+    /// The cluster CIDRs.
+    pub fn ranges(&self) -> impl Iterator<Item = Cidr> {
+        self.pools().iter().map(Pool::range)
+    }
+
+    /// Each cluster CIDR, and how many CIDRs of it are left. Looks at all Nodes.
     pub fn sizes(&self) -> impl Iterator<Item = (Cidr, PoolSize)> {
-        let pools = self.pools().iter();
-        pools.map(|pool| (pool.range(), pool.size()))
+        self.pools().iter().map(|pool| {
+            let held = self.holders.within(pool.range());
+            let counted = held.filter(|(cidr, node)| self.counts(pool, *cidr, node));
+            (pool.range(), pool.size(counted.map(|(cidr, _)| cidr)))
+        })
     }
 
     /// Length of the prefix that a Node gets from `range`; none where the provider allocates.
@@ -242,51 +256,26 @@ impl Allocator {
             cidrs: cidrs.iter().copied().map(Some).collect(),
             is_observed: false,
         };
-        self.insert(&node.name, reserved);
+        self.holders.insert(&node.name, reserved);
     }
 
-    fn insert(&mut self, node: &Arc<str>, holding: Holding) {
-        let cidrs: Vec<_> = holding.cidrs().collect();
-        self.holders.insert(node, holding);
-        for cidr in cidrs {
-            self.count(cidr, node);
-        }
+    /// A CIDR of `pool` that a Node has or gets, with an address of `block`.
+    fn in_use(&self, pool: &Pool, block: Cidr) -> Option<Cidr> {
+        let mut overlapping = self.holders.overlapping(block);
+        let used = overlapping.find(|(cidr, node)| self.counts(pool, *cidr, node));
+        used.map(|(cidr, _)| cidr)
     }
 
-    fn remove(&mut self, node: &str) {
-        let holding = self.holders.remove(node);
-        for cidr in holding.iter().flat_map(Holding::cidrs) {
-            self.count(cidr, node);
-        }
-    }
-
-    /// Counts the blocks with an address of `cidr`, which `node` has or had, in the pool that it is from; one that reaches
-    /// beyond the pool would use all of it. A block is in use as long as any Node has an address of it. A range that
-    /// is too wide is not counted while another Node has a part of it: its kubelet may have made it up.
-    fn count(&mut self, cidr: Cidr, node: &str) {
-        let Source::Pools(pools) = &mut self.source else {
-            return;
+    /// Returns true if the blocks of `pool` with an address of `cidr`, which `node` has, are in use. A range that reaches
+    /// beyond the pool would use all of it. A range that is too wide does not count while another Node has a part of it: its
+    /// kubelet may have made it up.
+    fn counts(&self, pool: &Pool, cidr: Cidr, node: &Arc<str>) -> bool {
+        let is_alone = || {
+            self.holders
+                .overlapping(cidr)
+                .all(|(_, other)| other == node)
         };
-        let holders = &self.holders;
-        for pool in pools.iter_mut().filter(|pool| pool.range().contains(cidr)) {
-            let (range, shortest) = (pool.range(), pool.node_prefix());
-            // A range around it counts no more, or again, if no third Node has a part of it.
-            let around = holders.around(cidr).filter(|(wide, holder)| {
-                let is_third = |other: &Arc<str>| other != *holder && **other != *node;
-                wide.prefix_len() < shortest
-                    && range.contains(*wide)
-                    && !holders.within(*wide).any(|(_, other)| is_third(other))
-            });
-            let widest = around.last().map(|(wide, _)| wide);
-            let region = widest.unwrap_or_else(|| pool.rounded_out(cidr));
-            pool.put(region, false);
-            for (other, node) in holders.overlapping(region) {
-                let is_alone = || holders.overlapping(other).all(|(_, holder)| holder == node);
-                if range.contains(other) && (other.prefix_len() >= shortest || is_alone()) {
-                    pool.put(other, true);
-                }
-            }
-        }
+        pool.range().contains(cidr) && (cidr.prefix_len() >= pool.node_prefix() || is_alone())
     }
 
     /// Length of a Node's prefix, if `cidr` is wider than that.
@@ -312,8 +301,8 @@ impl Allocator {
     fn problems(&self, node: &NodeView, holding: &Holding) -> Vec<PodCidrProblem> {
         let mut problems = Vec::new();
         let pools = self.pools();
-        if !pools.is_empty() && holding.cidrs.len() > pools.len() {
-            problems.push(PodCidrProblem::TooMany {
+        if !pools.is_empty() && holding.cidrs.len() != pools.len() {
+            problems.push(PodCidrProblem::Number {
                 node: Arc::clone(&node.name),
                 count: holding.cidrs.len(),
                 pools: pools.len(),

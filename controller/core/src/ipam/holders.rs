@@ -58,11 +58,6 @@ impl Holders {
         self.cidrs.within(cidr)
     }
 
-    /// Returns the CIDRs of [`Self::overlapping`] that are around `cidr`, the smallest first.
-    pub(super) fn around(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
-        self.cidrs.around(cidr)
-    }
-
     /// The Nodes other than `node` that were seen with an address of `cidr`, and their CIDRs.
     pub(super) fn others(&self, cidr: Cidr, node: &str) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
         self.overlapping(cidr).filter(move |(_, other)| {

@@ -1,26 +1,21 @@
 //! The CIDRs of one cluster CIDR, to be allocated to Nodes.
 
-use std::{cmp::Reverse, ops::RangeInclusive};
+use std::{
+    cmp::Reverse,
+    ops::{Range, RangeInclusive},
+};
 
 use crate::cidr::Cidr;
-
-mod bitmap;
-
-use bitmap::Bitmap;
 
 /// Bits of a block's number: all of IPv4.
 const MAX_BITS: u8 = 32;
 
-/// One cluster CIDR, cut into blocks of equal size of which a Node gets one.
-///
-/// A block is in use, reserved for Services, or free. Memory is one bit for each block of a part of
-/// the range that was ever in use.
+/// One cluster CIDR, cut into blocks of equal size of which a Node gets one. Which are in use the caller knows.
 #[derive(Clone, Debug)]
 pub struct Pool {
     range: Cidr,
     prefix_len: u8,
-    used: Bitmap,
-    /// Blocks with addresses of Services, apart from those in use, so that no release frees them.
+    /// Blocks with addresses of Services.
     reserved: Vec<RangeInclusive<u64>>,
     /// The block after the one that was allocated last.
     next: u64,
@@ -47,7 +42,6 @@ impl Pool {
         let mut pool = Self {
             range,
             prefix_len,
-            used: Bitmap::new(1 << bits),
             reserved: Vec::new(),
             next: 0,
         };
@@ -59,7 +53,7 @@ impl Pool {
         // A range lies within an earlier one, or has no block of it.
         reserved.dedup_by(|later, earlier| earlier.contains(later.start()));
         pool.reserved = reserved;
-        (pool.size().total > 0).then_some(pool)
+        (pool.size([]).total > 0).then_some(pool)
     }
 
     /// The cluster CIDR.
@@ -72,55 +66,62 @@ impl Pool {
         self.prefix_len
     }
 
-    /// Returns true if no block is free.
-    pub fn is_exhausted(&self) -> bool {
-        self.free_from(0).is_none()
+    /// The first free block after the block that was taken last, or from the start of the range on (I-12). `in_use` returns
+    /// a CIDR in use that has an address of a block, if there is one. Returns `None` if all are in use (I-13).
+    pub fn free(&self, in_use: impl Fn(Cidr) -> Option<Cidr>) -> Option<Cidr> {
+        let search = |blocks| self.free_among(blocks, &in_use);
+        search(self.next..self.len()).or_else(|| search(0..self.next))
     }
 
-    /// Takes the first free block after the block that was taken last, and starts over at the end of
-    /// the range (I-12). Returns `None` if all are in use (I-13).
-    pub fn take(&mut self) -> Option<Cidr> {
-        let block = self.free_from(self.next).or_else(|| self.free_from(0))?;
-        self.used.put(block..=block, true);
-        self.next = block + 1;
-        self.cidr(block)
+    /// `block` is allocated: the next search begins behind it.
+    pub fn taken(&mut self, block: Cidr) {
+        self.next = self.block(block.first_bits()) + 1;
     }
 
-    /// Notes that each block with an address of `cidr` is in use, or is not any more. Once more is
-    /// the same as once.
-    pub fn put(&mut self, cidr: Cidr, in_use: bool) {
-        if let Some(blocks) = self.blocks(cidr) {
-            self.used.put(blocks, in_use);
+    /// How many blocks there are, and how many of them are free of the CIDRs `in_use`, which come in their order.
+    pub fn size(&self, in_use: impl IntoIterator<Item = Cidr>) -> PoolSize {
+        let (mut used, mut counted) = (0, 0);
+        for blocks in in_use.into_iter().filter_map(|cidr| self.blocks(cidr)) {
+            let (first, end) = (counted.max(*blocks.start()), blocks.end() + 1);
+            used += self.unreserved(first..end);
+            counted = counted.max(end);
         }
-    }
-
-    /// The smallest CIDR of whole blocks around `cidr`, or `cidr` itself.
-    pub fn rounded_out(&self, cidr: Cidr) -> Cidr {
-        let mut supernets = cidr.supernets();
-        let block = supernets.find(|range| range.prefix_len() == self.prefix_len);
-        block.unwrap_or(cidr)
-    }
-
-    /// How many blocks there are, and how many of them are free.
-    pub fn size(&self) -> PoolSize {
-        let (mut total, mut free) = (self.used.len(), self.used.len() - self.used.ones());
-        for reserved in &self.reserved {
-            let blocks = reserved.end() - reserved.start() + 1;
-            total -= blocks;
-            // Blocks of Services that a Node has all the same.
-            free -= blocks - self.used.ones_in(reserved);
-        }
+        let total = self.unreserved(0..self.len());
+        let free = total - used;
         PoolSize { total, free }
     }
 
-    fn free_from(&self, mut block: u64) -> Option<u64> {
-        loop {
-            block = self.used.next_zero(block)?;
-            match self.reserved.iter().find(|range| range.contains(&block)) {
-                Some(range) => block = range.end() + 1,
-                None => return Some(block),
-            }
+    /// How many of `blocks` are not reserved.
+    fn unreserved(&self, blocks: Range<u64>) -> u64 {
+        let reserved = self.reserved.iter().map(|reserved| {
+            let end = blocks.end.min(reserved.end() + 1);
+            end.saturating_sub(blocks.start.max(*reserved.start()))
+        });
+        let reserved: u64 = reserved.sum();
+        blocks.end.saturating_sub(blocks.start) - reserved
+    }
+
+    fn free_among(
+        &self,
+        mut blocks: Range<u64>,
+        in_use: impl Fn(Cidr) -> Option<Cidr>,
+    ) -> Option<Cidr> {
+        while !blocks.is_empty() {
+            let block = self.cidr(blocks.start)?;
+            let mut reserved = self.reserved.iter();
+            let reserved = reserved.find(|reserved| reserved.contains(&blocks.start));
+            let used = || self.blocks(in_use(block)?);
+            let Some(passed) = reserved.cloned().or_else(used) else {
+                return Some(block);
+            };
+            blocks.start = passed.end() + 1;
         }
+        None
+    }
+
+    /// How many blocks there are, those of Services among them.
+    fn len(&self) -> u64 {
+        1 << (self.prefix_len - self.range.prefix_len())
     }
 
     /// The blocks with addresses of `cidr`.

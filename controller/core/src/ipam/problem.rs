@@ -15,11 +15,12 @@ pub enum PodCidrProblem {
         /// The text in its spec.
         item: Excerpt,
     },
-    /// More of them than cluster CIDRs.
+    /// More of them than cluster CIDRs, or fewer.
     #[error(
-        "Node {node} has {count} Pod CIDRs, but --cluster-cidr has {pools}; it keeps all of them"
+        "Node {node} has {count} Pod CIDRs, but --cluster-cidr has {pools}; Kubernetes lets nobody change that: delete the \
+         Node, and it gets {pools} when it registers again"
     )]
-    TooMany {
+    Number {
         /// The Node's name.
         node: Arc<str>,
         /// How many it has.
@@ -83,7 +84,7 @@ impl PodCidrProblem {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Malformed { .. }
-            | Self::TooMany { .. }
+            | Self::Number { .. }
             | Self::OutOfRange { .. }
             | Self::TooWide { .. } => ErrorClass::Invalid,
             // The other Node may be on its way out.

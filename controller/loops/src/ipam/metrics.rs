@@ -53,43 +53,31 @@ impl IpamMetrics {
         let Some(range) = Cidr::parse("10.0.0.0/16") else {
             return;
         };
-        let size = |free| (range, PoolSize { total: 256, free });
-        self.allocated(&["10.0.1.0/24".into()], [size(255)].into_iter());
-        self.released(&[size(255)], [size(256)].into_iter());
-        self.sizes([size(256)].into_iter());
+        let size = PoolSize {
+            total: 256,
+            free: 256,
+        };
+        self.allocated(&["10.0.1.0/24".into()], [range].into_iter());
+        self.released(&[range], [range].into_iter());
+        self.sizes([(range, size)].into_iter());
         self.problem("DuplicatePodCIDR");
     }
 
     /// One CIDR of each pool was written to a Node.
-    pub(super) fn allocated(
-        &self,
-        cidrs: &[Box<str>],
-        pools: impl Iterator<Item = (Cidr, PoolSize)>,
-    ) {
+    pub(super) fn allocated(&self, cidrs: &[Box<str>], pools: impl Iterator<Item = Cidr>) {
         let cidrs: Vec<_> = cidrs.iter().filter_map(|cidr| Cidr::parse(cidr)).collect();
-        for (range, _) in pools.filter(|(range, _)| cidrs.iter().any(|cidr| range.contains(*cidr)))
-        {
+        for range in pools.filter(|range| cidrs.iter().any(|cidr| range.contains(*cidr))) {
             self.allocations.get_or_create(&of(range)).inc();
             // The next free one is found without a look at others.
             self.tries.get_or_create(&of(range)).observe(1.0);
         }
     }
 
-    /// Counts the CIDRs that are free now and were not. Returns whether there are any.
-    pub(super) fn released(
-        &self,
-        before: &[(Cidr, PoolSize)],
-        now: impl Iterator<Item = (Cidr, PoolSize)>,
-    ) -> bool {
-        let mut any = false;
-        for ((range, now), (_, before)) in now.zip(before) {
-            let freed = now.free.saturating_sub(before.free);
-            if freed > 0 {
-                any = true;
-                self.releases.get_or_create(&of(range)).inc_by(freed);
-            }
+    /// CIDRs of a Node that is gone.
+    pub(super) fn released(&self, cidrs: &[Cidr], pools: impl Iterator<Item = Cidr>) {
+        for range in pools.filter(|range| cidrs.iter().any(|cidr| range.contains(*cidr))) {
+            self.releases.get_or_create(&of(range)).inc();
         }
-        any
     }
 
     /// How full the pools are.

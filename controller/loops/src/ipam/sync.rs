@@ -42,7 +42,7 @@ impl NodeIpam {
             return Outcome::Done;
         };
         if !node.pod_cidrs.is_empty() {
-            self.leave(&name);
+            self.state.waiting.lock().remove(&name);
             self.report(&node, Vec::new());
             return Outcome::Done;
         }
@@ -85,14 +85,24 @@ impl NodeIpam {
     }
 
     async fn carry_out(&self, node: Arc<NodeView>, step: PodCidrStep) -> Outcome {
-        if !matches!(step, PodCidrStep::Wait(_)) {
-            self.leave(&node.name);
-        }
+        let waits = match &step {
+            PodCidrStep::Wait(_) => true,
+            PodCidrStep::Refuse(problem) => matches!(problem, PodCidrProblem::Duplicate { .. }),
+            _ => false,
+        };
+        let is_new = {
+            let mut waiting = self.state.waiting.lock();
+            if waits {
+                waiting.insert(Arc::clone(&node.name))
+            } else {
+                waiting.remove(&node.name)
+            }
+        };
         match step {
             PodCidrStep::Nothing => Outcome::Done,
             PodCidrStep::Write(write) => self.write(node, &write).await,
             PodCidrStep::AskProvider => Outcome::Retry,
-            PodCidrStep::Wait(exhausted) => self.wait(&node, &exhausted),
+            PodCidrStep::Wait(exhausted) => self.wait(&node, &exhausted, is_new),
             PodCidrStep::WaitForProvider => {
                 debug!(
                     node = &*node.name,
@@ -101,9 +111,6 @@ impl NodeIpam {
                 AWAIT_CLOUD
             }
             PodCidrStep::Refuse(problem) => {
-                if matches!(problem, PodCidrProblem::Duplicate { .. }) {
-                    self.state.waiting.lock().refuse(&node.name);
-                }
                 let outcome = Outcome::from(problem.class().requeue());
                 self.report(&node, vec![problem]);
                 outcome
@@ -157,7 +164,7 @@ impl NodeIpam {
             Ok(Some(view)) => {
                 if view.pod_cidrs == write.cidrs {
                     self.metrics
-                        .allocated(&write.cidrs, self.state.allocator.lock().sizes());
+                        .allocated(&write.cidrs, self.state.allocator.lock().ranges());
                     info!(node = &*node.name, pod_cidrs = %write.cidrs.join(","), "Node has its Pod CIDRs");
                 }
                 Outcome::Done
@@ -184,8 +191,8 @@ impl NodeIpam {
     }
 
     /// I-13: the event once for each wait, and not with each try (not Q-18).
-    fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
-        if self.state.waiting.lock().wait(&node.name) {
+    fn wait(&self, node: &Arc<NodeView>, error: &Exhausted, is_new: bool) -> Outcome {
+        if is_new {
             let event = EventContent::warning(NOT_AVAILABLE, &status(node, NOT_AVAILABLE));
             self.context.node_event(node, event);
         }
@@ -199,12 +206,6 @@ impl NodeIpam {
     /// The Node is gone: its CIDRs are free, and a Node that waits may have them.
     fn forget(&self, name: &str, uid: &str) {
         let next = self.state.forget(name, uid);
-        self.context.queue.add_all(next, Priority::Fresh);
-    }
-
-    /// The Node does not wait for a free CIDR, or not any more.
-    fn leave(&self, name: &str) {
-        let next = self.state.waiting.lock().leave(name);
         self.context.queue.add_all(next, Priority::Fresh);
     }
 

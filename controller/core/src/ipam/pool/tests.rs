@@ -9,36 +9,55 @@ fn cidr(text: &str) -> Cidr {
     Cidr::parse(text).unwrap()
 }
 
-fn pool(range: &str, prefix_len: u8, services: &[&str]) -> Pool {
-    let services: Vec<_> = services.iter().map(|range| cidr(range)).collect();
-    Pool::new(cidr(range), prefix_len, &services).unwrap()
+/// A pool, and the CIDRs in use.
+struct InUse {
+    pool: Pool,
+    cidrs: BTreeSet<Cidr>,
 }
 
-fn take(pool: &mut Pool, count: usize) -> Vec<String> {
-    let taken = (0..count).map_while(|_| pool.take());
-    taken.map(|cidr| cidr.to_string()).collect()
-}
+impl InUse {
+    fn of(range: &str, prefix_len: u8, services: &[&str]) -> Self {
+        let services: Vec<_> = services.iter().map(|range| cidr(range)).collect();
+        Self {
+            pool: Pool::new(cidr(range), prefix_len, &services).unwrap(),
+            cidrs: BTreeSet::new(),
+        }
+    }
 
-fn size(pool: &Pool) -> (u64, u64) {
-    let PoolSize { total, free } = pool.size();
-    (total, free)
+    fn take_one(&mut self) -> Option<Cidr> {
+        let cidrs = &self.cidrs;
+        let in_use = |block: Cidr| cidrs.iter().copied().find(|used| used.overlaps(block));
+        let taken = self.pool.free(in_use)?;
+        self.pool.taken(taken);
+        self.cidrs.insert(taken);
+        Some(taken)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<String> {
+        let taken = (0..count).map_while(|_| self.take_one());
+        taken.map(|cidr| cidr.to_string()).collect()
+    }
+
+    fn size(&self) -> (u64, u64) {
+        let PoolSize { total, free } = self.pool.size(self.cidrs.iter().copied());
+        (total, free)
+    }
 }
 
 /// I-12.
 #[test]
 fn allocation_goes_on_after_the_last_one_and_wraps_around() {
-    let mut pool = pool("10.244.0.0/22", 24, &[]);
-    assert_eq!(size(&pool), (4, 4));
-    assert_eq!(take(&mut pool, 2), ["10.244.0.0/24", "10.244.1.0/24"]);
-    pool.put(cidr("10.244.0.0/24"), false);
+    let mut pool = InUse::of("10.244.0.0/22", 24, &[]);
+    assert_eq!(pool.size(), (4, 4));
+    assert_eq!(pool.take(2), ["10.244.0.0/24", "10.244.1.0/24"]);
+    pool.cidrs.remove(&cidr("10.244.0.0/24"));
     // Not the lowest that is free.
-    assert_eq!(take(&mut pool, 2), ["10.244.2.0/24", "10.244.3.0/24"]);
-    assert_eq!(take(&mut pool, 2), ["10.244.0.0/24"]);
-    assert_eq!(size(&pool), (4, 0));
-    pool.put(cidr("10.244.2.0/24"), false);
-    pool.put(cidr("10.244.2.0/24"), false);
-    assert_eq!(size(&pool), (4, 1));
-    assert_eq!(take(&mut pool, 2), ["10.244.2.0/24"]);
+    assert_eq!(pool.take(2), ["10.244.2.0/24", "10.244.3.0/24"]);
+    assert_eq!(pool.take(2), ["10.244.0.0/24"]);
+    assert_eq!(pool.size(), (4, 0));
+    pool.cidrs.remove(&cidr("10.244.2.0/24"));
+    assert_eq!(pool.size(), (4, 1));
+    assert_eq!(pool.take(2), ["10.244.2.0/24"]);
 }
 
 /// I-9.
@@ -51,45 +70,22 @@ fn blocks_of_services_are_never_allocated() {
         "10.0.0.0/24",
         "fd00::/112",
     ];
-    let mut pool = pool("10.244.0.0/22", 24, &services);
-    assert_eq!(size(&pool), (3, 3));
-    // A Node that has a block of Services keeps it; the block is not free afterwards.
-    pool.put(cidr("10.244.1.0/24"), true);
-    assert_eq!(size(&pool), (3, 3));
-    pool.put(cidr("10.244.1.0/24"), false);
+    let mut pool = InUse::of("10.244.0.0/22", 24, &services);
+    assert_eq!(pool.size(), (3, 3));
+    // A Node that has a block of Services keeps it.
+    pool.cidrs.insert(cidr("10.244.1.0/24"));
+    assert_eq!(pool.size(), (3, 3));
     assert_eq!(
-        take(&mut pool, 9),
+        pool.take(9),
         ["10.244.0.0/24", "10.244.2.0/24", "10.244.3.0/24"]
     );
-    assert_eq!(size(&pool), (3, 0));
+    assert_eq!(pool.size(), (3, 0));
     // A large part at no cost.
-    let mut pool = self::pool("0.0.0.0/0", 32, &["0.0.0.0/1"]);
-    assert_eq!(size(&pool), (1 << 31, 1 << 31));
-    assert_eq!(take(&mut pool, 1), ["128.0.0.0/32"]);
+    let mut pool = InUse::of("0.0.0.0/0", 32, &["0.0.0.0/1"]);
+    assert_eq!(pool.size(), (1 << 31, 1 << 31));
+    assert_eq!(pool.take(1), ["128.0.0.0/32"]);
     // Nothing is left.
     assert!(Pool::new(cidr("10.244.0.0/16"), 24, &[cidr("10.0.0.0/8")]).is_none());
-}
-
-#[test]
-fn a_cidr_of_another_size_uses_each_block_that_it_touches() {
-    let mut pool = pool("10.244.0.0/22", 24, &[]);
-    pool.put(cidr("10.244.2.0/23"), true);
-    assert_eq!(size(&pool), (4, 2));
-    pool.put(cidr("10.244.0.64/26"), true);
-    assert_eq!(take(&mut pool, 9), ["10.244.1.0/24"]);
-    for (given, rounded) in [
-        ("10.244.0.64/26", "10.244.0.0/24"),
-        ("10.244.0.0/24", "10.244.0.0/24"),
-        ("10.244.2.0/23", "10.244.2.0/23"),
-    ] {
-        assert_eq!(pool.rounded_out(cidr(given)), cidr(rounded));
-    }
-    // Not its business.
-    pool.put(cidr("10.243.0.0/24"), false);
-    pool.put(cidr("fd00::/64"), false);
-    assert_eq!(size(&pool), (4, 0));
-    pool.put(cidr("10.0.0.0/8"), false);
-    assert_eq!(size(&pool), (4, 4));
 }
 
 /// I-6.
@@ -116,34 +112,13 @@ fn the_smallest_and_the_largest_pool() {
             Some("fd00::1/128"),
         ),
     ] {
-        let mut pool = pool(range, prefix_len, &[]);
-        assert_eq!(size(&pool), (blocks, blocks), "{range}");
+        let mut pool = InUse::of(range, prefix_len, &[]);
+        assert_eq!(pool.size(), (blocks, blocks), "{range}");
         let expected: Vec<_> = [Some(first), second].into_iter().flatten().collect();
-        assert_eq!(take(&mut pool, 2), expected, "{range}");
+        assert_eq!(pool.take(2), expected, "{range}");
     }
     for (range, prefix_len) in [("10.0.0.0/24", 23), ("10.0.0.0/24", 33), ("::/0", 64)] {
         assert!(Pool::new(cidr(range), prefix_len, &[]).is_none());
-    }
-}
-
-/// Pages of 4 KiB: one bit a block where any is in use, and summaries of the parts that are full.
-#[test]
-fn a_pool_takes_one_bit_for_each_block() {
-    for (range, prefix_len, in_use, pages) in [
-        ("10.0.0.0/8", 24, None, 0),
-        ("10.0.0.0/8", 24, Some("10.7.0.0/24"), 1),
-        ("10.0.0.0/8", 24, Some("10.0.0.0/8"), 2 + 2),
-        ("10.0.0.0/8", 32, None, 0),
-        ("10.0.0.0/8", 32, Some("10.7.0.0/24"), 2),
-        ("10.0.0.0/8", 32, Some("10.0.0.0/8"), 512 + 8 + 2),
-        ("0.0.0.0/0", 32, Some("10.7.0.0/24"), 2),
-        ("fd00::/48", 64, Some("fd00::/48"), 2 + 2),
-    ] {
-        let mut pool = pool(range, prefix_len, &[]);
-        if let Some(used) = in_use {
-            pool.put(cidr(used), true);
-        }
-        assert_eq!(pool.used.bytes(), pages << 12, "{range} {in_use:?}");
     }
 }
 
@@ -160,40 +135,34 @@ proptest! {
             Cidr::from_bits(range.family(), range.first_bits() + (u128::from(at) << 5), len).unwrap()
         };
         let services: Vec<_> = services.into_iter().map(|(len, place)| at(len, place)).collect();
-        let blocks: Vec<_> = (0..=u8::MAX).map(|place| at(19 + bits, place)).collect();
-        let blocks: BTreeSet<_> = blocks.into_iter().collect();
+        let blocks: BTreeSet<_> = (0..=u8::MAX).map(|place| at(19 + bits, place)).collect();
         let is_reserved = |block: &Cidr| services.iter().any(|range| range.overlaps(*block));
-        let mut used: BTreeSet<Cidr> = BTreeSet::new();
         let pool = Pool::new(range, 19 + bits, &services);
         prop_assert_eq!(pool.is_none(), blocks.iter().all(is_reserved));
-        let Some(mut pool) = pool else { return Ok(()) };
+        let Some(pool) = pool else { return Ok(()) };
+        let mut pool = InUse { pool, cidrs: BTreeSet::new() };
         let mut last = None;
         for (len, place, step) in steps {
             let cidr = at(len, place);
-            let touched = blocks.iter().filter(|block| block.overlaps(cidr));
             match step {
                 0 => {
-                    let mut free = blocks.iter().copied();
-                    let is_free = |block: &Cidr| !used.contains(block) && !is_reserved(block);
+                    let is_used = |block: &Cidr| pool.cidrs.iter().any(|used| used.overlaps(*block));
+                    let is_free = |block: &Cidr| !is_used(block) && !is_reserved(block);
                     let later = blocks.iter().copied().filter(|block| Some(*block) > last);
-                    let expected = later.chain(free.by_ref()).find(is_free);
-                    let taken = pool.take();
+                    let expected = later.chain(blocks.iter().copied()).find(is_free);
+                    let taken = pool.take_one();
                     prop_assert_eq!(taken, expected);
-                    used.extend(taken);
                     last = taken.or(last);
                 }
                 1 => {
-                    used.extend(touched);
-                    pool.put(cidr, true);
+                    pool.cidrs.insert(cidr);
                 }
-                _ => {
-                    touched.for_each(|block| { used.remove(block); });
-                    pool.put(cidr, false);
-                }
+                _ => pool.cidrs.retain(|used| !used.overlaps(cidr)),
             }
-            let total = blocks.iter().filter(|block| !is_reserved(block)).count() as u64;
-            let in_use = used.iter().filter(|block| !is_reserved(block)).count() as u64;
-            prop_assert_eq!(size(&pool), (total, total - in_use));
+            let is_used = |block: &&Cidr| pool.cidrs.iter().any(|used| used.overlaps(**block));
+            let total = blocks.iter().filter(|block| !is_reserved(block));
+            let (total, in_use) = (total.clone().count(), total.filter(is_used).count());
+            prop_assert_eq!(pool.size(), (total as u64, (total - in_use) as u64));
         }
     }
 }
