@@ -67,8 +67,6 @@ pub struct RouteSettings {
     pub period: Duration,
     /// `--node-selector`: which Nodes without a provider ID are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
-    /// True to report Nodes with addresses in common. Where node-ipam runs, node-ipam reports them.
-    pub reports_duplicates: bool,
 }
 
 /// A key of the loop.
@@ -106,14 +104,12 @@ pub fn subscribe(
                 state.forget(&node.name, &node.uid)
             }
         };
-        let is_known = destinations.is_empty();
         // A heartbeat changes no destination.
-        if !is_known {
+        if !destinations.is_empty() {
             let keys = destinations.into_iter().map(RouteKey::Destination);
             queue.add_all(keys, origin.priority());
         }
-        // The condition of one with Pod CIDRs follows its destinations, unless the API server has shown it before the
-        // store did.
+        // The condition of one with Pod CIDRs follows its destinations.
         let is_due = match change {
             Change::Added(_) => true,
             Change::Updated(old, node) => old.is_uninitialized() != node.is_uninitialized(),
@@ -121,7 +117,7 @@ pub fn subscribe(
         };
         if let Change::Added(node) | Change::Updated(_, node) = change
             && is_due
-            && (node.pod_cidrs.is_empty() || is_known)
+            && node.pod_cidrs.is_empty()
         {
             queue.add(RouteKey::Node(Arc::clone(&node.name)), origin.priority());
         }
@@ -139,7 +135,6 @@ impl NodeRoute {
         let state = Arc::new(RouteState::new(&context));
         let lists = RouteLists::new(context.clone(), settings.period, &state, metrics.clone());
         let lists = Arc::new(lists);
-        let reports_duplicates = settings.reports_duplicates;
         let decider = Arc::new(RouteDecider {
             parts: context.parts.clone(),
             settings,
@@ -158,10 +153,9 @@ impl NodeRoute {
                 effects: Arc::clone(&effects),
             },
             routes: RouteReconciler {
-                confirmer: NodeConfirmer::new(context.clone(), &state),
+                confirmer: NodeConfirmer::new(context.clone()),
                 reporter: RouteReporter {
                     context: context.clone(),
-                    reports_duplicates,
                     state: Arc::clone(&state),
                     metrics: metrics.clone(),
                 },
@@ -186,7 +180,8 @@ impl ControlLoop for NodeRoute {
         &self.routes.state
     }
 
-    /// The store, a provider that serves routes, and a complete list of this lease term.
+    /// The store, a provider that serves routes, and a list of this lease term, which may have failed: each destination
+    /// waits for one that is complete.
     async fn ready(&self) {
         let without = || {
             warn!(
@@ -198,7 +193,8 @@ impl ControlLoop for NodeRoute {
         let listed = async {
             let provider = &self.routes.context.provider;
             provider.routes().wait_until_serving(without).await;
-            self.routes.lists.list().await;
+            // Tried again by the task.
+            let _ = self.routes.lists.try_list().await;
         };
         // Both are long in a large cluster.
         tokio::join!(self.routes.context.nodes.synced(), listed);

@@ -131,7 +131,6 @@ impl ClusterFlags {
             ranges: route_ranges(&self.cluster_cidr.0, allocator, self.mask_sizes()).into(),
             period: self.route_reconciliation_period,
             selector,
-            reports_duplicates: allocator.is_none(),
         };
         (!settings.ranges.is_empty()).then_some(settings)
     }

@@ -1,13 +1,12 @@
 //! The condition `NetworkUnavailable` of a Node.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::{
     facts::{RouteFacts, is_working, lacks_id},
     nodes::pod_cidrs,
-    plan::dispute,
     refusal::refusal,
 };
 use crate::{
@@ -55,11 +54,11 @@ impl NetworkConditionWrite {
 
 /// The condition to write for `node`, if it is not as it should be. The routes that
 /// are there decide. `failed` has the destinations for which no route could be made when that
-/// was last tried; while one is neither there nor tried, nothing is written.
+/// was last tried, and why; while one is neither there nor tried, nothing is written.
 pub fn condition(
     now: Timestamp,
     node: &NodeView,
-    failed: &BTreeSet<Cidr>,
+    failed: &BTreeMap<Cidr, String>,
     facts: &RouteFacts<'_>,
 ) -> Option<NetworkConditionWrite> {
     let (status, reason, message) = match state(node, failed, facts)? {
@@ -100,7 +99,11 @@ enum NodeRoutes {
 }
 
 /// Returns `None` if it is not decided yet, or the Node is not this provider's.
-fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Option<NodeRoutes> {
+fn state(
+    node: &NodeView,
+    failed: &BTreeMap<Cidr, String>,
+    facts: &RouteFacts<'_>,
+) -> Option<NodeRoutes> {
     let is_settled = !node.is_uninitialized() && !node.is_paused() && node.deleted.is_none();
     if !is_settled || !facts.scope.may_touch(node) {
         return None;
@@ -114,7 +117,11 @@ fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Op
     let mut missing = Vec::new();
     for cidr in cidrs {
         if facts.table.needs_list(cidr) {
-            return None;
+            // A Node that has the condition may have its routes.
+            let is_new = node.network_unavailable.is_none();
+            let why = facts.list_failure.filter(|_| is_new)?;
+            let why = format!(": the routes cannot be listed: {why}");
+            return Some(NodeRoutes::Incomplete(why));
         }
         let routes = facts.table.at(cidr);
         if !routes.iter().any(|route| is_working(route, node)) {
@@ -129,10 +136,8 @@ fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Op
             Some(format!(": {cidr} {why}"))
         } else if lacks_id(node, facts) {
             Some(": the Node has no provider ID".to_owned())
-        } else if let Some(dispute) = dispute(cidr, &node.name, facts) {
-            Some(format!(": {dispute}"))
         } else {
-            failed.contains(&cidr).then(String::new)
+            failed.get(&cidr).map(|why| format!(": {why}"))
         }
     });
     why.map(NodeRoutes::Incomplete)

@@ -14,13 +14,14 @@ pub struct RouteFacts<'a> {
     pub nodes: &'a RouteNodes,
     /// True if the store of Nodes is complete.
     pub is_synced: bool,
-    /// Questions of earlier plans for this key that the API server has answered since, the answers
-    /// being in `nodes`.
+    /// Questions of earlier plans for this key that the API server has answered since, as `nodes` shows.
     pub confirmed: &'a [Confirmation],
     /// Which Nodes are the provider's: no other gets a route.
     pub scope: NodeScope<'a>,
     /// True if Nodes without a provider ID get routes, since the provider gives none.
     pub without_provider_id: bool,
+    /// Why the last list of routes has failed, if it has.
+    pub list_failure: Option<&'a str>,
     /// True if Nodes may be lost though their machines are there, since etcd has gone back in time: a route to a Node that is
     /// not known stays, unless another Node has its destination.
     pub keeps_lost: bool,

@@ -13,8 +13,7 @@ use crate::{
     node::NodeView,
 };
 
-/// All Nodes of the cluster. They come in the order of the store, and from the API server itself
-/// where a plan asks for that.
+/// All Nodes of the cluster, in the order of the store.
 #[derive(Clone, Debug, Default)]
 pub struct RouteNodes {
     nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
@@ -77,11 +76,6 @@ impl RouteNodes {
     /// The Node of this name.
     pub fn get(&self, node: &str) -> Option<&Arc<NodeView>> {
         self.nodes.get(node)
-    }
-
-    /// All Nodes.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<NodeView>> {
-        self.nodes.values()
     }
 
     /// The Nodes that have `destination` among their Pod CIDRs, the oldest first.

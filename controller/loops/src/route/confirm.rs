@@ -1,4 +1,6 @@
 //! Questions to the API server before a route is deleted.
+//!
+//! The store decides: a route is deleted once the API server shows no Node that the store lacks, or has an older view of.
 
 use std::sync::{
     Arc,
@@ -8,7 +10,7 @@ use std::sync::{
 use outrigger_core::{cidr::Cidr, node::NodeView, route::Confirmation};
 use tokio::sync::Mutex;
 
-use super::{RouteKey, RouteState};
+use super::RouteKey;
 use crate::context::LoopContext;
 use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
 use outrigger_runtime::log_repeated;
@@ -16,30 +18,29 @@ use outrigger_runtime::log_repeated;
 /// Asks the API server. One list of all Nodes serves all keys that wait for one.
 pub(super) struct NodeConfirmer {
     context: LoopContext<RouteKey>,
-    state: Arc<RouteState>,
     lists_begun: AtomicU64,
-    last_list: Mutex<Option<(u64, Result<(), ApiError>)>>,
+    last_list: Mutex<Option<(u64, Result<bool, ApiError>)>>,
 }
 
 impl NodeConfirmer {
-    pub(super) fn new(context: LoopContext<RouteKey>, state: &Arc<RouteState>) -> Self {
+    pub(super) fn new(context: LoopContext<RouteKey>) -> Self {
         Self {
             context,
-            state: Arc::clone(state),
             lists_begun: AtomicU64::default(),
             last_list: Mutex::default(),
         }
     }
 
-    /// Asks about `question`, for a plan of `destination`, and observes the Nodes of the answer.
+    /// Asks about `question`, for a plan of `destination`. Returns true if the store has all that the answer shows, and nothing
+    /// that it denies: else the watch is behind.
     pub(super) async fn confirm(
         &self,
         question: &Confirmation,
         destination: Cidr,
-    ) -> Result<(), ApiError> {
+    ) -> Result<bool, ApiError> {
         let answered = match question {
-            Confirmation::Node(name) => self.confirm_node(name, destination).await,
-            Confirmation::AllNodes => self.confirm_all(destination).await,
+            Confirmation::Node(name) => self.confirm_node(name).await,
+            Confirmation::AllNodes => self.confirm_all().await,
         };
         if let Err(error) = &answered {
             let class = error.class().as_str();
@@ -51,21 +52,24 @@ impl NodeConfirmer {
         answered
     }
 
-    async fn confirm_node(&self, name: &Arc<str>, destination: Cidr) -> Result<(), ApiError> {
-        let question = self.state.ask();
-        let due = match self.context.api.get::<NodeView>(&nodes::path(name)).await {
-            Ok(node) => question.shows(node),
-            Err(error) if error.is_not_found() => question.denies(name),
-            Err(error) => return Err(error),
-        };
-        // Its own key goes on with the answer.
-        self.state
-            .queue_destinations(due.into_iter().filter(|other| *other != destination));
-        Ok(())
+    async fn confirm_node(&self, name: &Arc<str>) -> Result<bool, ApiError> {
+        match self.context.api.get::<NodeView>(&nodes::path(name)).await {
+            Ok(node) => Ok(self.is_stored(node)),
+            Err(error) if error.is_not_found() => Ok(self.context.nodes.get(name).is_none()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a Node that the API server has just shown into the store, if the store has it.
+    fn is_stored(&self, live: NodeView) -> bool {
+        let live = Arc::new(live);
+        self.context.nodes.refresh(&live);
+        let held = self.context.nodes.get(&live.name);
+        held.is_some_and(|held| held.uid == live.uid)
     }
 
     /// One list serves all that ask before it begins.
-    async fn confirm_all(&self, destination: Cidr) -> Result<(), ApiError> {
+    async fn confirm_all(&self) -> Result<bool, ApiError> {
         let begun = self.lists_begun.load(Ordering::Acquire);
         let mut last = self.last_list.lock().await;
         if let Some((list, result)) = &*last
@@ -74,26 +78,22 @@ impl NodeConfirmer {
             return result.clone();
         }
         let list = self.lists_begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let result = self.list_nodes(destination).await;
+        let result = self.list_nodes().await;
         *last = Some((list, result.clone()));
         result
     }
 
-    async fn list_nodes(&self, destination: Cidr) -> Result<(), ApiError> {
-        let question = self.state.ask();
+    async fn list_nodes(&self) -> Result<bool, ApiError> {
+        let mut are_stored = true;
         let mut undecodable = None;
         let each = |item: Item<NodeView>| match item {
-            Item::Decoded(node) => {
-                let due = question.shows(node);
-                let others = due.into_iter().filter(|other| *other != destination);
-                self.state.queue_destinations(others);
-            }
+            Item::Decoded(node) => are_stored &= self.is_stored(node),
             // The route may lead to it.
             Item::Undecodable(node) => undecodable = Some(node),
         };
         self.context.api.list(nodes::COLLECTION, None, each).await?;
         match undecodable {
-            None => Ok(()),
+            None => Ok(are_stored),
             Some(node) => Err(ApiError::Decode(format!(
                 "Node {} cannot be decoded: {}",
                 node.key, node.cause

@@ -1,6 +1,6 @@
 //! Decisions of core on what the loop knows at one moment.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use outrigger_core::{
     cidr::Cidr,
@@ -58,7 +58,7 @@ impl RouteDecider {
     fn decide<T>(
         &self,
         confirmed: &[Confirmation],
-        decide: impl FnOnce(&RouteFacts<'_>, &BTreeSet<Cidr>) -> T,
+        decide: impl FnOnce(&RouteFacts<'_>, &BTreeMap<Cidr, String>) -> T,
     ) -> Option<T> {
         let session = self.parts.provider.session()?;
         let instances = session.instances.as_ref();
@@ -80,6 +80,7 @@ impl RouteDecider {
                 selector: self.settings.selector.as_deref(),
                 foreign_prefix_seen: false,
             },
+            list_failure: findings.list_failure.as_deref(),
             keeps_lost: self.keeps_lost().is_some(),
             without_provider_id: instances.is_some_and(|instances| instances.without_provider_id),
             ranges: &self.settings.ranges,

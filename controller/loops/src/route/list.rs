@@ -1,6 +1,6 @@
 //! The list of all routes: at the start, after an unknown result, and once in each period.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{cidr::Cidr, cluster_uid::ClusterUid, error_class::ErrorClass};
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{RouteKey, RouteMetrics, RouteState, metrics::SyncOutcome};
 use crate::context::LoopContext;
 use outrigger_provider_client::Error;
-use outrigger_runtime::{log_repeated, queue::Outcome};
+use outrigger_runtime::log_repeated;
 
 /// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`], and to the period.
 const RETRY: Duration = Duration::from_secs(1);
@@ -34,8 +34,6 @@ pub(super) struct RouteLists {
     /// How many lists were complete.
     complete: watch::Sender<u64>,
     began: Mutex<Instant>,
-    /// Destinations that wait for their back-off.
-    backing_off: Mutex<BTreeSet<Cidr>>,
     stopping: CancellationToken,
 }
 
@@ -56,7 +54,6 @@ impl RouteLists {
             is_due: Notify::new(),
             complete: watch::Sender::new(0),
             began: Mutex::new(Instant::now()),
-            backing_off: Mutex::default(),
             stopping: CancellationToken::new(),
         }
     }
@@ -64,16 +61,6 @@ impl RouteLists {
     /// No key waits for a list any more.
     pub(super) fn stop(&self) {
         self.stopping.cancel();
-    }
-
-    /// Notes how a destination was reconciled.
-    pub(super) fn note(&self, destination: Cidr, outcome: Outcome) {
-        let mut backing_off = self.backing_off.lock();
-        if outcome == Outcome::Retry {
-            backing_off.insert(destination);
-        } else {
-            backing_off.remove(&destination);
-        }
     }
 
     /// Waits for a list that settles what is not known about `destination`. Returns false at the stop.
@@ -93,9 +80,12 @@ impl RouteLists {
         }
     }
 
-    /// Lists whenever that is due. Never returns.
+    /// Lists whenever that is due, now if no list was complete. Never returns.
     pub(super) async fn keep_listing(&self) {
         let period = self.period;
+        if self.state.findings().table.is_outdated() {
+            self.list().await;
+        }
         loop {
             let due = *self.began.lock() + period;
             tokio::select! {
@@ -127,27 +117,19 @@ impl RouteLists {
 
     /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
     /// meanwhile need not wait for their back-off.
-    pub(super) async fn list(&self) {
+    async fn list(&self) {
         let longest = LONGEST_RETRY.min(self.period);
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {
             self.context.provider.wait_until_serving().await;
-            let Err(error) = self.list_once().await else {
+            let Err(class) = self.try_list().await else {
                 if has_failed {
-                    let failed = self.backing_off.lock().clone();
-                    self.state.queue_destinations(failed);
+                    self.state.queue_destinations(self.state.destinations());
                 }
                 return;
             };
             has_failed = true;
-            let class = error.class();
-            self.metrics.failed("list", class);
-            self.metrics.periodic(SyncOutcome::Error);
-            log_repeated!(
-                warn, self.context.repeats, &error.to_string(),
-                class = class.as_str(), %error, "routes cannot be listed; none is deleted before that"
-            );
             if class == ErrorClass::Unavailable {
                 retry = RETRY;
             }
@@ -156,13 +138,31 @@ impl RouteLists {
         }
     }
 
+    /// Lists once. Nodes that have no route before a list is complete say why one has failed.
+    pub(super) async fn try_list(&self) -> Result<(), ErrorClass> {
+        let Err(error) = self.list_once().await else {
+            return Ok(());
+        };
+        let class = error.class();
+        self.metrics.failed("list", class);
+        self.metrics.periodic(SyncOutcome::Error);
+        log_repeated!(
+            warn, self.context.repeats, &error.to_string(),
+            class = class.as_str(), %error, "routes cannot be listed; none is made or deleted before that"
+        );
+        self.state.findings().list_failure = Some(error.steady());
+        self.state.queue_all_nodes();
+        Err(class)
+    }
+
     async fn list_once(&self) -> Result<(), Error> {
         *self.began.lock() = Instant::now();
         let start = self.state.findings().table.list_begins();
         let routes = self.context.provider.routes().list().await?;
         let listed = routes.len();
-        let mut due = {
+        let due = {
             let mut findings = self.state.findings();
+            findings.list_failure = None;
             let mut due = findings.table.list_completed(start, routes);
             findings.nodes.add_overlapping(&mut due);
             due
@@ -174,7 +174,6 @@ impl RouteLists {
         self.metrics.periodic(outcome);
         self.metrics.listed();
         debug!(routes = listed, changed = due.len(), "routes listed");
-        due.extend(self.state.forget_unwatched());
         self.state.queue_destinations(due);
         self.state.queue_all_nodes();
         self.complete.send_modify(|lists| *lists += 1);

@@ -23,7 +23,6 @@ const DUPLICATE: &str = "DuplicatePodCIDR";
 /// Reports what cannot be done about routes.
 pub(super) struct RouteReporter {
     pub(super) context: LoopContext<RouteKey>,
-    pub(super) reports_duplicates: bool,
     pub(super) state: Arc<RouteState>,
     pub(super) metrics: RouteMetrics,
 }
@@ -47,8 +46,7 @@ impl RouteReporter {
     pub(super) fn refused(&self, refused: &RefusedRoute) {
         let reason = match refused.why {
             RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
-            RouteRefusal::Overlaps { .. } if self.reports_duplicates => DUPLICATE,
-            RouteRefusal::Overlaps { .. } => return,
+            RouteRefusal::Overlaps { .. } => DUPLICATE,
         };
         let uid = {
             let mut findings = self.state.findings();

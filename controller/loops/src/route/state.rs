@@ -1,7 +1,7 @@
 //! The state of a lease term.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -32,14 +32,12 @@ pub struct RouteState {
 pub(super) struct RouteFindings {
     pub(super) table: RouteTable,
     pub(super) nodes: RouteNodes,
-    /// Destinations for which no route could be made when that was last tried.
-    pub(super) failed: BTreeSet<Cidr>,
+    /// Destinations for which no route could be made when that was last tried, and why.
+    pub(super) failed: BTreeMap<Cidr, String>,
+    /// Why the last list has failed, if it has.
+    pub(super) list_failure: Option<String>,
     /// Pod CIDRs, by the UID of their Node, with a Warning in this lease term.
     reported: HashSet<(Box<str>, Cidr)>,
-    /// How many questions to the API server about Nodes are open.
-    questions: usize,
-    /// UIDs of Nodes that were deleted while one was: its answer may be from before.
-    deleted_since: HashSet<Box<str>>,
 }
 
 impl RouteFindings {
@@ -51,9 +49,6 @@ impl RouteFindings {
 
     fn forget(&mut self, name: &str, uid: &str) -> BTreeSet<Cidr> {
         self.reported.retain(|(reported, _)| **reported != *uid);
-        if self.questions > 0 {
-            self.deleted_since.insert(uid.into());
-        }
         let destinations = self.nodes.forget(name, uid);
         self.tried_no_more(destinations)
     }
@@ -82,7 +77,7 @@ impl RouteFindings {
             self.table.failed(destination);
         }
         if is_for_owner(error) {
-            self.failed.insert(destination);
+            self.failed.insert(destination, error.steady());
         }
     }
 
@@ -139,58 +134,9 @@ impl RouteState {
         }
     }
 
-    /// To be called right before the API server is asked about Nodes, and held until its answer is observed.
-    pub(super) fn ask(&self) -> Question<'_> {
-        self.findings().questions += 1;
-        Question(self)
-    }
-
-    /// Observes a Node that the API server has just shown. The store may have a later view of it, or have seen its
-    /// deletion.
-    fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
-        let live = Arc::new(live);
-        self.nodes.refresh(&live);
-        let mut findings = self.findings();
-        if findings.deleted_since.contains(&live.uid) {
-            return BTreeSet::new();
-        }
-        let held = self.nodes.get(&live.name);
-        let held = held.filter(|held| held.uid == live.uid);
-        findings.observe(&held.unwrap_or(live))
-    }
-
     /// The Node is gone. Returns the destinations to be reconciled.
     pub(super) fn forget(&self, name: &str, uid: &str) -> BTreeSet<Cidr> {
         self.findings().forget(name, uid)
-    }
-
-    /// The API server has no Node of this name.
-    fn forget_named(&self, name: &str) -> BTreeSet<Cidr> {
-        let mut findings = self.findings();
-        match findings.nodes.get(name).cloned() {
-            Some(node) => findings.forget(name, &node.uid),
-            None => BTreeSet::new(),
-        }
-    }
-
-    /// Forgets the Nodes that only the API server has shown and the store still lacks: they are asked for
-    /// again where it matters.
-    pub(super) fn forget_unwatched(&self) -> BTreeSet<Cidr> {
-        let mut findings = self.findings();
-        let is_unwatched = |node: &&Arc<NodeView>| {
-            let held = self.nodes.get(&node.name);
-            held.is_none_or(|held| held.uid != node.uid)
-        };
-        let unwatched: Vec<_> = findings
-            .nodes
-            .iter()
-            .filter(is_unwatched)
-            .cloned()
-            .collect();
-        let forgotten = unwatched.iter();
-        forgotten
-            .flat_map(|node| findings.forget(&node.name, &node.uid))
-            .collect()
     }
 
     /// All Pod CIDRs, and the destinations of all routes.
@@ -198,30 +144,5 @@ impl RouteState {
         let findings = self.findings();
         let routes = findings.table.iter().map(ObservedRoute::destination);
         findings.nodes.destinations().chain(routes).collect()
-    }
-}
-
-/// An open question to the API server about Nodes.
-pub(super) struct Question<'a>(&'a RouteState);
-
-impl Question<'_> {
-    /// The answer has this Node. Returns the destinations to be reconciled.
-    pub(super) fn shows(&self, node: NodeView) -> BTreeSet<Cidr> {
-        self.0.observe_live(node)
-    }
-
-    /// The answer is that there is no Node of this name. Returns the destinations to be reconciled.
-    pub(super) fn denies(&self, name: &str) -> BTreeSet<Cidr> {
-        self.0.forget_named(name)
-    }
-}
-
-impl Drop for Question<'_> {
-    fn drop(&mut self) {
-        let mut findings = self.0.findings();
-        findings.questions -= 1;
-        if findings.questions == 0 {
-            findings.deleted_since.clear();
-        }
     }
 }

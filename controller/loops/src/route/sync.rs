@@ -67,7 +67,6 @@ impl RouteReconciler {
     pub(super) async fn sync(&self, destination: Cidr) -> Outcome {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
-        self.lists.note(destination, outcome);
         self.metrics.node_change(synced);
         let concerned: Vec<_> = {
             let findings = self.state.findings();
@@ -112,11 +111,14 @@ impl RouteReconciler {
                 RouteStep::Confirm(question) => {
                     let answered = self.confirmer.confirm(&question, destination).await;
                     confirmed.add(question);
-                    if let Err(error) = answered {
-                        *synced = SyncOutcome::Error;
-                        return error.requeue().into();
+                    match answered {
+                        Ok(true) => continue,
+                        Ok(false) => return Outcome::Retry,
+                        Err(error) => {
+                            *synced = SyncOutcome::Error;
+                            return error.requeue().into();
+                        }
                     }
-                    continue;
                 }
                 RouteStep::Delete(route) => self.delete(route, &confirmed).await,
                 RouteStep::Create(route) => {
@@ -177,7 +179,9 @@ impl RouteReconciler {
             rpc: CREATE,
             what: self.decider.dispute(route).unwrap_or_default().into(),
         };
-        self.state.findings().failed.insert(route.destination);
+        let mut findings = self.state.findings();
+        findings.failed.insert(route.destination, error.steady());
+        drop(findings);
         self.reporter.not_created(route, &error);
         self.creation_failed(route, &error)
     }

@@ -19,7 +19,6 @@ mod conditions;
 mod deletions;
 mod failures;
 mod nodes;
-mod respelled;
 
 /// UID of the fixture's cluster.
 const CLUSTER: &str = "uid-of-kube-system";
@@ -31,7 +30,6 @@ struct Rig {
     max_routes: Option<usize>,
     nodes: Vec<Value>,
     routes: Vec<Route>,
-    reports_duplicates: bool,
     period: Duration,
 }
 
@@ -42,7 +40,6 @@ impl Default for Rig {
             max_routes: None,
             nodes: Vec::new(),
             routes: Vec::new(),
-            reports_duplicates: true,
             period: PERIOD,
         }
     }
@@ -88,7 +85,6 @@ impl Rig {
             ranges: ["10.244.0.0/16", "fd00::/48"].map(range).into(),
             period: self.period,
             selector: None,
-            reports_duplicates: self.reports_duplicates,
         };
         let metrics = RouteMetrics::register(&mut fixture.registry);
         fixture.host(COMPONENT, inputs, move |context| {

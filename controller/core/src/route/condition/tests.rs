@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use crate::{
         LABEL_PAUSED, NetworkUnavailable, NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable, WantedRoute},
+    route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable},
 };
 
 const A: &str = "10.244.1.0/24";
@@ -27,12 +27,24 @@ fn write(
     table: &RouteTable,
     failed: &[&str],
 ) -> Option<(Status, String, i64)> {
+    written(node, others, table, failed, None)
+}
+
+/// The same where the last list has failed.
+fn written(
+    node: &NodeView,
+    others: &[NodeView],
+    table: &RouteTable,
+    failed: &[&str],
+    list_failure: Option<&str>,
+) -> Option<(Status, String, i64)> {
     let mut nodes = RouteNodes::default();
     for node in others.iter().chain([node]) {
         nodes.observe(&Arc::new(node.clone()));
     }
     let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
     let facts = RouteFacts {
+        list_failure,
         keeps_lost: false,
         table,
         nodes: &nodes,
@@ -46,14 +58,15 @@ fn write(
         without_provider_id: false,
         ranges: &ranges(None, None),
     };
-    let failed: BTreeSet<Cidr> = failed.iter().map(|text| cidr(text)).collect();
+    let why = |text: &&str| (cidr(text), "no room".to_owned());
+    let failed: BTreeMap<Cidr, String> = failed.iter().map(why).collect();
     let write = condition(at(100), node, &failed, &facts)?;
-    let written = write.applied_to(node, "9");
+    let applied = write.applied_to(node, "9");
     assert_eq!(
-        (&written.name, &*written.resource_version),
+        (&applied.name, &*applied.resource_version),
         (&node.name, "9")
     );
-    assert_eq!(condition(at(101), &written, &failed, &facts), None);
+    assert_eq!(condition(at(101), &applied, &failed, &facts), None);
     assert_eq!((&*write.uid, write.heartbeat), (&*node.uid, at(100)));
     Some((
         write.status,
@@ -101,7 +114,7 @@ fn the_routes_that_are_there_decide() {
     assert_eq!(write(&both, &[]), Some(created(100)));
     // A change that failed, while the old route is there.
     assert_eq!(write(&both, &[A]), Some(created(100)));
-    assert_eq!(write(&both[..1], &[V6]), Some(not_created("")));
+    assert_eq!(write(&both[..1], &[V6]), Some(not_created(": no room")));
     // Not tried yet.
     assert_eq!(write(&both[..1], &[]), None);
     assert_eq!(write(&[], &[]), None);
@@ -125,7 +138,7 @@ fn the_routes_that_are_there_decide() {
     ] {
         let routes = changed(broken);
         assert_eq!(write(&routes, &[]), None);
-        assert_eq!(write(&routes, &[A]), Some(not_created("")));
+        assert_eq!(write(&routes, &[A]), Some(not_created(": no room")));
     }
 }
 
@@ -137,6 +150,18 @@ fn nothing_is_written_before_the_table_is_known() {
     table.call_begins(cidr(A));
     table.result_unknown(cidr(A));
     assert_eq!(write(&node, &[], &table, &[]), None);
+}
+
+#[test]
+fn a_node_that_waits_for_a_list_that_fails_says_why() {
+    let node = routed("a", 1, A);
+    let unlisted = RouteTable::default();
+    let write = |node: &NodeView| written(node, &[], &unlisted, &[], Some("forbidden"));
+    let why = ": the routes cannot be listed: forbidden";
+    assert_eq!(write(&node), Some(not_created(why)));
+    // The leader before may have made its route.
+    let settled = with(node, Some(Status::False), "RouteCreated", Some(7));
+    assert_eq!(write(&settled), None);
 }
 
 ///
@@ -172,7 +197,7 @@ fn a_condition_is_written_when_it_differs_and_keeps_its_time() {
 fn a_condition_with_another_message_is_written() {
     let node = routed("a", 1, A);
     let node = with(node, Some(Status::True), "NoRouteCreated", Some(7));
-    let (status, text, _) = not_created("");
+    let (status, text, _) = not_created(": no room");
     assert_eq!(
         write(&node, &[], &table(&[]), &[A]),
         Some((status, text, 7))
@@ -210,17 +235,6 @@ fn a_route_that_will_not_be_made_is_said_why() {
             ": 10.244.1.0/24 overlaps with 10.244.1.0/24 of Node b, which was first"
         ))
     );
-    // The provider has made it, and shows another machine.
-    let node = routed("a", 1, A);
-    let mut disputed = table(&[]);
-    let shown = RawRoute {
-        provider_id: "cloud://b".into(),
-        ..raw_route(A, "")
-    };
-    let made = WantedRoute::of(cidr(A), &node);
-    disputed.created(&made, shown.check().unwrap());
-    let (_, text, _) = write(&node, &[], &disputed, &[]).unwrap();
-    assert!(text.contains("route provider_id \"cloud://b\""), "{text}");
     // This CIDR is as wide as the cluster CIDR.
     assert_eq!(
         write(&routed("a", 1, "10.244.0.0/16"), &others, &table(&[]), &[]),

@@ -50,6 +50,7 @@ impl Case {
     fn plan(&self, destination: &str) -> RoutePlan {
         let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
         let facts = RouteFacts {
+            list_failure: None,
             keeps_lost: self.keeps_lost,
             table: &self.table,
             nodes: &self.nodes,

@@ -22,31 +22,6 @@ fn with_condition(node: Value, status: &str, reason: &str) -> Value {
     node
 }
 
-///
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_is_right_is_not_written() {
-    let node = with_condition(routed("a", 1, &[A]), "False", "RouteCreated");
-    let fixture = Rig::with([node], [route(A, "a", 1)]).begun().await;
-    next_list(&fixture).await;
-    assert_eq!(fixture.api_writes(), [""; 0]);
-}
-
-/// The leader before has made its route, and the list of this one is from before the Node.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_the_store_shows_later_than_the_api_server_has_its_condition() {
-    let fixture = Rig::with([], [route(A, "a", 1)]).prepare();
-    fixture.cluster.create_node(routed("a", 1, &[A]));
-    fixture.cluster.change_node("a", |_| {});
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    fixture.settle().await;
-    assert_eq!((changes(&fixture), patches(&fixture)), (0, 0));
-    fixture.refresh("a");
-    fixture.settle().await;
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-    assert_eq!((changes(&fixture), lists(&fixture)), (0, 1));
-}
-
 /// by its own key, whatever a heartbeat writes meanwhile, and the others stay.
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_does_not_refuse_the_condition() {
@@ -97,17 +72,6 @@ async fn a_condition_of_another_client_is_put_right_with_the_next_list() {
     fixture.settle().await;
     assert_eq!(condition(&fixture, "a").as_deref(), Some("True Theirs"));
     next_list(&fixture).await;
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-}
-
-/// A write that fails is repeated.
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_cannot_be_written_is_written_later() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
-    fixture.cluster.refuse("/nodes/a/status", 500, 3);
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    fixture.settle().await;
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }
 
@@ -180,5 +144,32 @@ async fn effects_of_the_provider_reach_the_node() {
     next_list(&fixture).await;
     assert!(annotations()["status.mock.example/route"].is_string());
     assert!(fixture.events()[before..].contains(&"MockRouteMade".to_owned()));
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// Upstream's is not written before the first list either; here nothing may keep Pods from the Node else.
+#[tokio::test(start_paused = true)]
+async fn a_new_node_without_a_route_says_that_the_routes_cannot_be_listed() {
+    let missing =
+        outrigger_provider_mock::faults::InjectedError::new(tonic::Code::PermissionDenied)
+            .with_reason("PERMISSION_MISSING")
+            .with_message("routes.list is not allowed");
+    let had = with_condition(routed("b", 2, &["10.244.2.0/24"]), "False", "RouteCreated");
+    let fixture = Rig::with([routed("a", 1, &[A]), had], []).prepare();
+    fixture
+        .cloud
+        .inject(Fault::on(Method::ListRoutes, Effect::Error(missing)));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    let said = message(&fixture, "a");
+    assert!(
+        said.contains("cannot be listed") && said.contains("routes.list is not allowed"),
+        "{said}"
+    );
+    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
+    fixture.cloud.clear_faults();
+    tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }

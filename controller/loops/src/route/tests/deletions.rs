@@ -124,69 +124,6 @@ async fn routes_without_a_node_share_one_list_of_all_nodes() {
     assert!((1..=2).contains(&requests.len()), "{}", requests.len());
 }
 
-/// The list of all Nodes that a stale route needs is from before the deletion of another Node.
-#[tokio::test(start_paused = true)]
-async fn a_list_of_nodes_brings_no_deleted_node_back() {
-    const B: &str = "10.244.2.0/24";
-    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
-        let stale = route(A, "gone", 9);
-        let rig = Rig::with([routed("b", 2, &[B])], [stale, route(B, "b", 2)]);
-        let fixture = rig.listed_by(target).prepare();
-        let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
-        fixture.cluster.during_next_get("/api/v1/nodes", move || {
-            cluster.delete_node("b");
-            nodes.delete("b", outrigger_kubernetes::store::Origin::Watch);
-        });
-        fixture.nodes.finish_list(|_| true);
-        fixture.begin_term();
-        fixture.settle().await;
-        assert_eq!(routes(&fixture), [""; 0], "{target:?}");
-    }
-}
-
-/// The Node comes and goes while the API server is asked for the one before.
-#[tokio::test(start_paused = true)]
-async fn an_answer_about_a_node_that_was_deleted_since_does_not_count() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
-    let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
-    let mut again = routed("a", 1, &[A]);
-    again["metadata"]["uid"] = "another".into();
-    again["metadata"]["resourceVersion"] = "1000".into();
-    fixture.vanish("a");
-    fixture.cluster.create_node(again.clone());
-    fixture.cluster.during_next_get("/api/v1/nodes/a", move || {
-        nodes.apply(
-            serde_json::from_value(again).unwrap(),
-            outrigger_kubernetes::store::Origin::Watch,
-        );
-        cluster.delete_node("a");
-        nodes.delete("a", outrigger_kubernetes::store::Origin::Watch);
-    });
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), [""; 0]);
-}
-
-/// The deleted Node's name is known, though no route names it: all Nodes need not be listed for each deletion.
-#[tokio::test(start_paused = true)]
-async fn the_deletion_of_a_known_node_lists_no_nodes() {
-    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
-        let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
-        // The first route was created in this lease term, the second before.
-        let rig = Rig::with(nodes, [route(A, "a", 1)]).listed_by(target);
-        let fixture = rig.begun().await;
-        for name in ["a", "b"] {
-            fixture.vanish(name);
-            fixture.settle().await;
-        }
-        assert_eq!(routes(&fixture), [""; 0]);
-        let requests = fixture.cluster.requests();
-        assert!(
-            !requests.contains(&"GET /api/v1/nodes".to_owned()),
-            "{requests:?}"
-        );
-    }
-}
-
 /// The API server's answer is from before a pause of the calls, and no watch has told since.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_the_api_server_is_asked_again() {
@@ -253,27 +190,4 @@ async fn an_incomplete_list_deletes_nothing() {
     fixture.settle().await;
     assert_eq!(routes(&fixture), [""; 0]);
     assert!(lists(&fixture) <= 7, "with back-off");
-}
-
-/// Its next hop is lost, though name and ID are the Node's.
-#[tokio::test(start_paused = true)]
-async fn a_route_whose_next_hop_its_node_has_lost_is_made_again() {
-    for wait in [0, 40] {
-        let rig = Rig::with([routed("a", 1, &[A])], []).listed_by(ListedTarget::All);
-        let fixture = Rig {
-            period: Duration::from_secs(10),
-            ..rig
-        }
-        .begun()
-        .await;
-        assert_eq!(changes(&fixture), 1);
-        tokio::time::sleep(Duration::from_secs(wait)).await;
-        fixture.cluster.change_node("a", |node| {
-            node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
-        });
-        fixture.refresh("a");
-        fixture.settle().await;
-        assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.7"], "{wait}");
-        assert_eq!(changes(&fixture), 3);
-    }
 }

@@ -1,7 +1,7 @@
 //! Calls that fail.
 
 use outrigger_core::cluster_uid::ClusterUid;
-use outrigger_provider_mock::faults::InjectedError;
+use outrigger_provider_mock::{Respelled, faults::InjectedError};
 use tonic::Code;
 
 use super::*;
@@ -47,7 +47,7 @@ async fn a_route_that_cannot_be_made_is_tried_again() {
 }
 
 /// R-42: a cloud that was away for lists too has its routes made once it is listed again, not after the back-off of
-/// each. A request that it cannot use is not repeated for that.
+/// each.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
     let rig = Rig {
@@ -55,16 +55,11 @@ async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
         ..Rig::with([routed("a", 1, &[A])], [])
     };
     let fixture = rig.begun().await;
-    let refused = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
     let fault = |method, error| {
         fixture
             .cloud
             .inject(Fault::on(method, Effect::Error(error)));
     };
-    fault(Method::CreateRoute, refused);
-    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
-    fixture.settle().await;
-    fixture.cloud.clear_faults();
     fault(Method::ListRoutes, cloud_error());
     fault(Method::CreateRoute, cloud_error());
     fixture.register(routed("c", 3, &["10.244.3.0/24"]));
@@ -109,22 +104,6 @@ async fn unknown_results_share_a_list() {
     assert_eq!(asked(&fixture, "CreateRoute"), 50);
     let listed = lists(&fixture);
     assert!((2..=12).contains(&listed), "{listed}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_full_route_table_is_an_event_and_a_condition_of_its_node() {
-    let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
-    let rig = Rig {
-        max_routes: Some(1),
-        ..Rig::with(nodes, [])
-    };
-    let fixture = rig.begun().await;
-    assert_eq!(routes(&fixture).len(), 1);
-    let mut conditions = ["a", "b"].map(|name| condition(&fixture, name).unwrap());
-    conditions.sort();
-    assert_eq!(conditions, ["False RouteCreated", "True NoRouteCreated"]);
-    let tries = asked(&fixture, "CreateRoute");
-    assert!(tries <= 9, "with back-off: {tries}");
 }
 
 /// A route of ours that came after the last list, such as by a late call of the leader before, is in the way: one
@@ -189,39 +168,6 @@ async fn a_rate_limit_is_no_failure_of_a_node() {
     assert_eq!(fixture.events(), [""; 0]);
 }
 
-/// The provider is away while Nodes come.
-#[tokio::test(start_paused = true)]
-async fn routes_wait_while_the_provider_is_away() {
-    let fixture = Rig::default().begun().await;
-    fixture.wire.cut();
-    fixture.register(routed("a", 1, &[A]));
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), [""; 0]);
-    fixture.wire.mend();
-    fixture.settle().await;
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(fixture.events(), [""; 0]);
-}
-
-/// Nothing in the cloud is changed for a cluster that is not known for certain; it concerns no Node.
-#[tokio::test(start_paused = true)]
-async fn without_the_uid_of_the_cluster_no_route_is_changed() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
-    fixture
-        .provider
-        .set_cluster_uid(ClusterUid::judge(None, None));
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    fixture.settle().await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.api_writes(), [""; 0]);
-    let uid = ClusterUid::judge(Some(CLUSTER), None);
-    fixture.provider.set_cluster_uid(uid);
-    tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-}
-
 /// Without the UID the provider may list no route of this cluster: a stale one must not wait for the period.
 #[tokio::test(start_paused = true)]
 async fn routes_are_listed_again_as_soon_as_the_uid_of_the_cluster_is_known() {
@@ -256,7 +202,6 @@ async fn a_provider_without_routes_is_warned_about_once() {
         ranges: [range].into(),
         period: PERIOD,
         selector: None,
-        reports_duplicates: true,
     };
     let metrics = RouteMetrics::register(&mut fixture.registry);
     fixture.host(COMPONENT, inputs, move |context| {
@@ -271,26 +216,48 @@ async fn a_provider_without_routes_is_warned_about_once() {
     assert_eq!(fixture.api_writes(), [""; 0]);
 }
 
-/// The cloud names each request in its error, which is the same failure of many routes.
+/// The answer to the own creation contradicts it: that is reported, and the creation is repeated, with slow back-off;
+/// no deletion.
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_many_routes_is_one_line() {
-    let warnings = Warnings::listen();
-    let cidr = |n: u8| format!("10.244.{n}.0/24");
-    let nodes = (1..=100).map(|n| routed(&format!("n{n}"), n, &[&cidr(n)]));
-    let fixture = Rig::with(nodes.collect::<Vec<_>>(), []).prepare();
-    for n in 1..=100 {
-        let said = format!("the table is full (RequestID: req-{n:08})");
-        let error = cloud_error().with_message(&said);
-        let fault = Fault::on(Method::CreateRoute, Effect::Error(error));
-        fixture
-            .cloud
-            .inject(fault.for_route(cidr(n).parse().unwrap()));
+async fn a_creation_that_is_answered_with_another_target_is_reported_and_deletes_nothing() {
+    for (target, respelled, shown) in [
+        (
+            ListedTarget::ProviderId,
+            Respelled::ProviderId,
+            r#"provider_id "mock:///i-a", not "mock://i-a""#,
+        ),
+        (
+            ListedTarget::NextHop,
+            Respelled::NextHop("192.0.2.7".parse().unwrap()),
+            r#"next_hop_ip "192.0.2.7", which is no address of the Node"#,
+        ),
+    ] {
+        for bare_results in [false, true] {
+            let served = ServedRoutes {
+                target,
+                respelled: Some(respelled),
+                bare_results,
+                ..ServedRoutes::default()
+            };
+            let rig = Rig::with([routed("a", 1, &[A])], []);
+            let fixture = Rig { served, ..rig }.begun().await;
+            for _ in 0..3 {
+                next_list(&fixture).await;
+            }
+            let case = format!("{target:?} {bare_results}");
+            assert_eq!(asked(&fixture, "DeleteRoute"), 0, "{case}");
+            let tries = asked(&fixture, "CreateRoute");
+            assert!((2..=30).contains(&tries), "{case}: {tries}");
+            assert!(lists(&fixture) <= 5, "{case}: {}", lists(&fixture));
+            assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED, "{case}");
+            let message = message(&fixture, "a");
+            assert!(message.contains(shown), "{case}: {message}");
+            assert_eq!(fixture.events()[0], "FailedToCreateRoute");
+            let messages = fixture.cluster.event_messages();
+            assert!(
+                messages.iter().all(|text| text.contains(shown)),
+                "{messages:?}"
+            );
+        }
     }
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    tokio::time::sleep(Duration::from_secs(50)).await;
-    let lines = warnings.with("the table is full");
-    assert_eq!(lines.len(), 1, "{lines:#?}");
-    let events = fixture.cluster.event_messages();
-    assert!(events.len() >= 100, "{}", events.len());
 }

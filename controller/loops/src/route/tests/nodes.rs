@@ -48,17 +48,6 @@ async fn an_idle_cluster_has_two_lists_an_hour_and_no_writes() {
     assert_eq!(fixture.api_writes().len(), written);
 }
 
-/// upstream's period and a shorter one are honoured.
-#[tokio::test(start_paused = true)]
-async fn a_short_period_is_honoured() {
-    let rig = Rig {
-        period: Duration::from_secs(1),
-        ..Rig::with([routed("a", 1, &[A])], [])
-    };
-    let fixture = rig.begun().await;
-    assert!((55..=62).contains(&lists(&fixture)), "{}", lists(&fixture));
-}
-
 /// R-43, M-10.
 #[tokio::test(start_paused = true)]
 async fn lists_and_destinations_are_counted() {
@@ -73,27 +62,6 @@ async fn lists_and_destinations_are_counted() {
     };
     count("noop", "periodic", 2);
     count("changed", "node_change", 1);
-}
-
-/// One of them has the route and keeps it.
-#[tokio::test(start_paused = true)]
-async fn of_nodes_with_one_pod_cidr_the_one_without_a_route_is_reported_once() {
-    let nodes = [routed("a", 1, &[A]), routed("b", 2, &[A])];
-    let there = route(A, "b", 2);
-    let fixture = Rig::with(nodes.clone(), [there.clone()]).begun().await;
-    next_list(&fixture).await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.events(), ["DuplicatePodCIDR"]);
-    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
-    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
-    assert!(message(&fixture, "a").contains("of Node b"));
-
-    let reported_by_ipam = Rig {
-        reports_duplicates: false,
-        ..Rig::with(nodes, [there])
-    };
-    let fixture = reported_by_ipam.begun().await;
-    assert_eq!(fixture.events(), [""; 0]);
 }
 
 /// A kubelet that registers with a part of another Node's range, or with that of all: no traffic of others leads to it.
@@ -161,26 +129,4 @@ async fn a_new_lease_term_begins_with_a_list() {
     fixture.settle().await;
     assert_eq!(lists(&fixture), 2);
     assert_eq!(routes(&fixture).len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fenced_process_changes_nothing_more() {
-    let fixture = Rig::default().begun().await;
-    fixture.fence();
-    fixture.register(routed("a", 1, &[A]));
-    fixture.settle().await;
-    assert_eq!(changes(&fixture), 0);
-    assert_eq!(fixture.api_writes(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn many_nodes_get_their_routes_with_one_call_and_one_write_each() {
-    let cidr = |n: usize| format!("10.244.{n}.0/26");
-    let nodes: Vec<_> = (0..250)
-        .map(|n| routed(&format!("n{n}"), 1, &[&cidr(n)]))
-        .collect();
-    let fixture = Rig::with(nodes, []).begun().await;
-    assert_eq!(routes(&fixture).len(), 250);
-    assert_eq!(fixture.calls("CreateRoute"), 250);
-    assert_eq!(fixture.api_writes().len(), 250);
 }
