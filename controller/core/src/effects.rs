@@ -143,29 +143,16 @@ impl Effects {
 impl RawEffects {
     /// None of it may be written: no effects were declared at handshake.
     pub fn undeclared(self) -> Effects {
-        let Self {
-            events,
-            set_annotations,
-            remove_annotations,
-            conditions,
-            remove_conditions,
-        } = self;
-        let events = events.iter().map(|(_, reason, _)| reason);
-        let set = set_annotations.iter().map(|(key, _)| key);
-        let kinds = conditions.iter().map(|(kind, ..)| kind);
-        let mut dropped = Dropped::default();
-        for key in events
-            .chain(set)
-            .chain(&remove_annotations)
-            .chain(kinds)
-            .chain(&remove_conditions)
-        {
-            dropped.add(DropCause::Undeclared, key);
+        let annotations = StringMap::default();
+        let object = EffectsObject {
+            annotations: &annotations,
+            conditions: &[],
+        };
+        let mut effects = self.check(&AllowedEffects::default(), object);
+        for event in effects.events.drain(..) {
+            effects.dropped.add(DropCause::Undeclared, &event.reason);
         }
-        Effects {
-            dropped,
-            ..Effects::default()
-        }
+        effects
     }
 
     /// The effects that may be written to `object`. Never an error: what comes beside an answer does not spoil

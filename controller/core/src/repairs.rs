@@ -71,6 +71,10 @@ pub enum Undone {
     Taint,
     /// A label of zone or region of a Node.
     Label,
+    /// The addresses in the status of a Node.
+    NodeAddresses,
+    /// The taint of a stopped instance, on a Node that is ready.
+    TaintOfStop,
 }
 
 impl Undone {
@@ -82,6 +86,8 @@ impl Undone {
                 "adds the taint node.cloudprovider.kubernetes.io/uninitialized to a Node that is initialized"
             }
             Self::Label => "changes a label that follows its beta label",
+            Self::NodeAddresses => "changes the addresses in the status",
+            Self::TaintOfStop => "adds the taint of a stopped instance to a Node that is ready",
         }
     }
 
@@ -90,7 +96,8 @@ impl Undone {
         match self {
             Self::Finalizer => &["f:metadata", "f:finalizers"],
             Self::Addresses => &["f:status", "f:loadBalancer", "f:ingress"],
-            Self::Taint => &["f:spec", "f:taints"],
+            Self::Taint | Self::TaintOfStop => &["f:spec", "f:taints"],
+            Self::NodeAddresses => &["f:status", "f:addresses"],
             Self::Label => &["f:metadata", "f:labels"],
         }
     }

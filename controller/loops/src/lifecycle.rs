@@ -28,28 +28,18 @@ mod sync;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
     node::{
-        NodeView, Ready,
-        deletion_limit::{Counts, DeletionLimits},
-        instance::Lookup,
-        lifecycle::Lifecycle,
+        NodeView, Ready, deletion_limit::DeletionLimits, instance::Lookup, lifecycle::Lifecycle,
     },
+    repairs::Repairs,
     selector::Selector,
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
 
 pub use self::metrics::LifecycleMetrics;
 use self::{questions::Questions, sync::Declared};
@@ -98,7 +88,6 @@ pub struct NodeLifecycle {
     effects: NodeEffects,
     /// By the provider that serves instances now, or did last.
     declared: RwLock<Option<Arc<Declared>>>,
-    is_limit_exceeded: AtomicBool,
 }
 
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
@@ -108,6 +97,8 @@ pub struct LifecycleState {
     /// The reason why a node was neither deleted nor taken out of service, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, (&'static str, &'static str)>>,
     questions: Questions,
+    /// Taints of a stop that another client has added to ready Nodes.
+    repairs: Mutex<HashMap<Arc<str>, Repairs>>,
     effects: Arc<PendingNodeEffects>,
     clock: Clock,
 }
@@ -118,6 +109,7 @@ impl LifecycleState {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
             withheld: Mutex::default(),
             questions: Questions::default(),
+            repairs: Mutex::default(),
             effects: Arc::default(),
             clock: Clock::default(),
         }
@@ -155,6 +147,7 @@ pub fn subscribe(
                 let now = state.clock.now();
                 state.lifecycle.lock().removed(now, &node.name);
                 state.withheld.lock().remove(&node.name);
+                state.repairs.lock().remove(&node.name);
                 state.questions.end(&node.name);
                 state.effects.forget(&node.name);
             }
@@ -179,7 +172,7 @@ pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
 }
 
 fn concerns(node: &NodeView) -> bool {
-    node.ready != Ready::True || node.has_taint_of_stop() || node.is_deletion_confirmed()
+    node.ready != Ready::True || node.has_taint_of_stop()
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
@@ -212,7 +205,6 @@ impl NodeLifecycle {
             not_managed,
             metrics,
             declared: RwLock::default(),
-            is_limit_exceeded: AtomicBool::default(),
         }
     }
 }
@@ -248,7 +240,6 @@ impl ControlLoop for NodeLifecycle {
         }
     }
 
-    /// Also logs when the limit of deletions is reached, and when it is not any more.
     fn measure(&self) {
         if let Some(session) = self.context.provider.session()
             && let Some(instances) = &session.instances
@@ -263,39 +254,10 @@ impl ControlLoop for NodeLifecycle {
                 )
             };
             self.metrics.counted(&counts, &stops);
-            let is_exceeded = counts.is_exceeded();
-            if self.is_limit_exceeded.swap(is_exceeded, Ordering::Relaxed) != is_exceeded {
-                log_limit(is_exceeded, &counts);
-            }
         }
     }
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
         self.sync(name).await
-    }
-}
-
-fn log_limit(is_exceeded: bool, counts: &Counts) {
-    let Counts {
-        nodes,
-        absent,
-        awaiting_operator,
-        absent_while_ready,
-        deleted,
-        limit,
-    } = *counts;
-    if is_exceeded {
-        warn!(
-            nodes,
-            absent,
-            awaiting_operator,
-            absent_while_ready,
-            deleted,
-            limit,
-            "rate limit of deletions exceeded: a node is deleted only if its instance is still absent a window \
-             later, no more than half of the nodes are and the provider finds others, or if an operator confirms the deletion"
-        );
-    } else {
-        info!(nodes, absent, deleted, limit, "nodes may be deleted again");
     }
 }

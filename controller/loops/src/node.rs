@@ -26,6 +26,7 @@ use outrigger_core::{
     node::{
         NodeAddress, NodeView, initialize, maintenance::MaintenanceSettings, ownership::NodeScope,
     },
+    repairs::Undone,
     selector::Selector,
 };
 use tokio::sync::Semaphore;
@@ -104,12 +105,16 @@ pub fn subscribe(
             if old.provider_id != node.provider_id {
                 claim(state.current(), node);
             }
-            if !old.is_uninitialized()
-                && node.is_uninitialized()
-                && old.uid == node.uid
+            let undone = if !old.is_uninitialized() && node.is_uninitialized() {
+                Some(Undone::Taint)
+            } else {
+                let is_rewritten = old.reported.is_none() && node.reported.is_some();
+                is_rewritten.then_some(Undone::NodeAddresses)
+            };
+            if let Some(undone) = undone.filter(|_| old.uid == node.uid)
                 && let Some(state) = state.current()
             {
-                state.tainted_again(node);
+                state.undone_by_another(node, undone);
             }
             // A write that a pause has left unfinished does not show on the Node.
             if needs_something(node) || (old.is_paused() && !node.is_paused()) {
@@ -119,7 +124,7 @@ pub fn subscribe(
         Change::Deleted(node) => {
             queue.remove(&node.name);
             if let Some(state) = state.current() {
-                // Nodes that were refused the provider ID which this one had.
+                // Perhaps they were refused the provider ID which this one had.
                 queue.add_all(state.forget(node), Priority::Fresh);
             }
             not_managed.forget(&node.name);

@@ -164,20 +164,6 @@ fn a_grant_names_a_whole_domain_that_is_neither_kubernetes_nor_ours() {
 }
 
 #[test]
-fn declared_prefixes_are_reached_from_both_sides() {
-    let granted = granted(&["vendor.example/status-"]).unwrap();
-    for (declared, reached) in [
-        ("vendor.example/", true),
-        ("vendor.example/status-id", true),
-        ("vendor", true),
-        ("vendor.example/other", false),
-        ("argocd.argoproj.io/", false),
-    ] {
-        assert_eq!(granted.reaches(declared), reached, "{declared}");
-    }
-}
-
-#[test]
 fn annotations_of_former_answers_take_room_and_stay() {
     let large = |name: &str| (format!("example.com/status-{name}"), "v".repeat(7_000));
     let effects_read = effects(RawEffects {
@@ -263,26 +249,6 @@ fn nothing_is_written_of_a_provider_that_declares_no_effects() {
     assert!(undeclared.is_empty());
     assert_eq!(undeclared.dropped.count(), 5);
     assert_eq!(causes(&undeclared), [DropCause::Undeclared]);
-}
-
-#[test]
-fn effects_are_empty_if_nothing_is_to_be_written_or_sent() {
-    let event = RawEffects {
-        events: vec![("Normal".into(), "Quota".into(), "x".into())],
-        ..RawEffects::default()
-    };
-    let annotation = RawEffects {
-        remove_annotations: vec!["example.com/status-a".into()],
-        ..RawEffects::default()
-    };
-    let condition = RawEffects {
-        conditions: vec![wanted("example.com/C")],
-        ..RawEffects::default()
-    };
-    for raw in [event, annotation, condition] {
-        assert!(!effects(raw.clone()).is_empty(), "{raw:?}");
-    }
-    assert!(effects(RawEffects::default()).is_empty());
 }
 
 #[test]

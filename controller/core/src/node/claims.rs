@@ -5,7 +5,7 @@
 //! that is not its own, for good, and with it load balancers, volumes and the node's deletion.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     sync::Arc,
 };
 
@@ -15,7 +15,7 @@ use crate::error_class::ErrorClass;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     claimants: HashMap<Box<str>, Vec<Arc<str>>>,
-    refused: HashMap<Box<str>, Vec<Arc<str>>>,
+    refused: BTreeSet<Arc<str>>,
 }
 
 /// One provider id for two nodes. One of the two has to go before the other can be initialised.
@@ -40,15 +40,24 @@ impl Duplicate {
 impl Claims {
     /// Notes that `node` has `provider_id`, whether another claims it or not. An empty ID is no claim.
     pub fn claim(&mut self, provider_id: &str, node: &Arc<str>) {
-        if !provider_id.is_empty() {
-            note(&mut self.claimants, provider_id, node);
+        if provider_id.is_empty() {
+            return;
+        }
+        match self.claimants.get_mut(provider_id) {
+            Some(nodes) if nodes.contains(node) => {}
+            Some(nodes) => nodes.push(Arc::clone(node)),
+            // One node an id is the rule: no spare room for more.
+            None => {
+                let claimants = vec![Arc::clone(node)];
+                self.claimants.insert(provider_id.into(), claimants);
+            }
         }
     }
 
     /// Notes that `node` is about to get `provider_id`.
     ///
     /// # Errors
-    /// A node other than `node` claims it. `node` is remembered, and returned when the ID is free.
+    /// A node other than `node` claims it. `node` is remembered, and returned when an ID is free.
     pub fn try_claim(&mut self, provider_id: &str, node: &Arc<str>) -> Result<(), Duplicate> {
         let claimants = self.claimants.get(provider_id).into_iter().flatten();
         if let Some(other) = claimants.into_iter().find(|other| *other != node) {
@@ -57,61 +66,35 @@ impl Claims {
                 node: Arc::clone(node),
                 other: Arc::clone(other),
             };
-            note(&mut self.refused, provider_id, node);
+            self.refused.insert(Arc::clone(node));
             return Err(duplicate);
         }
         self.claim(provider_id, node);
         Ok(())
     }
 
-    /// Takes a claim back: the node did not get the id after all. Returns the nodes that were refused for it.
-    pub fn release(&mut self, provider_id: &str, node: &str) -> Vec<Arc<str>> {
-        if strike(&mut self.claimants, provider_id, node) {
-            return self.refused.remove(provider_id).unwrap_or_default();
+    /// Takes a claim back: the node did not get the id after all. Returns the nodes that were refused an id, to be tried
+    /// again: it may be this one.
+    pub fn release(&mut self, provider_id: &str, node: &str) -> BTreeSet<Arc<str>> {
+        if let Entry::Occupied(mut claimants) = self.claimants.entry(provider_id.into()) {
+            claimants.get_mut().retain(|claimant| **claimant != *node);
+            if claimants.get().is_empty() {
+                claimants.remove();
+            }
         }
-        Vec::new()
+        std::mem::take(&mut self.refused)
     }
 
     /// Takes back whatever `node` claims: it is gone, perhaps before its id was seen on it. Returns the nodes
-    /// that were refused for that. Looks at every id.
-    pub fn forget(&mut self, node: &str) -> Vec<Arc<str>> {
-        let names = |ids: &HashMap<Box<str>, Vec<Arc<str>>>| -> Vec<Box<str>> {
-            let of_node = ids
-                .iter()
-                .filter(|(_, nodes)| nodes.iter().any(|other| **other == *node));
-            of_node.map(|(id, _)| id.clone()).collect()
-        };
-        for id in names(&self.refused) {
-            strike(&mut self.refused, &id, node);
-        }
-        let freed = names(&self.claimants);
-        freed.iter().flat_map(|id| self.release(id, node)).collect()
+    /// that were refused an id, to be tried again. Looks at every id.
+    pub fn forget(&mut self, node: &str) -> BTreeSet<Arc<str>> {
+        self.claimants.retain(|_, claimants| {
+            claimants.retain(|claimant| **claimant != *node);
+            !claimants.is_empty()
+        });
+        self.refused.remove(node);
+        std::mem::take(&mut self.refused)
     }
-}
-
-fn note(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &Arc<str>) {
-    match ids.get_mut(id) {
-        Some(nodes) if nodes.contains(node) => {}
-        Some(nodes) => nodes.push(Arc::clone(node)),
-        None => {
-            // One node an id is the rule: no spare room for more.
-            ids.insert(id.into(), vec![Arc::clone(node)]);
-        }
-    }
-}
-
-/// Removes the node from the claimants of `id`. Returns true if it was among them.
-fn strike(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &str) -> bool {
-    let Entry::Occupied(mut entry) = ids.entry(id.into()) else {
-        return false;
-    };
-    let before = entry.get().len();
-    entry.get_mut().retain(|claimant| **claimant != *node);
-    let is_struck = entry.get().len() < before;
-    if entry.get().is_empty() {
-        entry.remove();
-    }
-    is_struck
 }
 
 #[cfg(test)]

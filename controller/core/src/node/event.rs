@@ -5,8 +5,7 @@ use std::fmt::Display;
 use crate::{
     event::EventContent,
     node::{
-        ANNOTATION_CONFIRM_DELETIONS, LABEL_CONFIRM_DELETION, OUT_OF_SERVICE_VALUE,
-        TAINT_OUT_OF_SERVICE,
+        ANNOTATION_CONFIRM_DELETIONS, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
         claims::Duplicate,
         instance::AskedFor,
         lifecycle::{InService, Withheld},
@@ -50,15 +49,6 @@ impl EventContent {
         let message =
             format!("Not deleting node {name}, which does not exist in the cloud provider: {why}");
         Self::warning("NodeDeletionWithheld", &message)
-    }
-
-    /// Ours: the Node is ready, and has the label by which an operator confirmed a deletion.
-    pub fn confirmation_left(name: &str) -> Self {
-        let message = format!(
-            "Node {name} is ready, so its label {LABEL_CONFIRM_DELETION} confirms no deletion any more; remove it: it will \
-             not count when the node is absent again"
-        );
-        Self::warning("DeletionConfirmationLeft", &message)
     }
 
     /// Ours: an operator's annotation of the Lease confirmed deletions.

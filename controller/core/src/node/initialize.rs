@@ -8,7 +8,7 @@ use crate::{
         NodeView, TAINT_UNINITIALIZED,
         address::{self, DesiredAddresses},
         change::{NodeChange, TaintRemoval},
-        instance::Instance,
+        instance::{AskedFor, Instance},
         labels,
     },
 };
@@ -60,6 +60,31 @@ impl NodeWarning {
         Self {
             event: Some(EVENT_PROVIDER_ID),
             text: text.into(),
+        }
+    }
+
+    /// A Node whose kubelet is alive, though the provider knows no instance of it.
+    pub fn absent_while_ready(node: &NodeView) -> Self {
+        Self {
+            event: Some("InstanceNotFound"),
+            text: format!(
+                "the provider knows {}, but the kubelet is alive: the node is left alone; if its machine was made again, \
+                 delete the node, and it registers again",
+                AskedFor::about(node)
+            )
+            .into(),
+        }
+    }
+
+    /// A Node without the taint is never initialised.
+    pub(super) fn not_initialized() -> Self {
+        Self {
+            event: Some("NotInitialized"),
+            text: format!(
+                "the node has no provider ID, nor the taint {TAINT_UNINITIALIZED} that asks for one: its zone and type are not \
+                 set either; start its kubelet with --cloud-provider=external, or add the taint with the effect NoSchedule"
+            )
+            .into(),
         }
     }
 

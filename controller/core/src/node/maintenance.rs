@@ -132,45 +132,6 @@ pub fn plan(
         .or_else(|| taint(node, is_due, is_repeated))
 }
 
-/// Why [`plan`] writes nothing, for people; none where the cloud announces no maintenance and the Node shows none.
-pub fn reason_to_wait(
-    node: &NodeView,
-    instance: &Instance,
-    is_repeated: bool,
-    settings: MaintenanceSettings,
-) -> Option<String> {
-    let maintenance = instance.planned_maintenance.as_ref();
-    if maintenance.is_none() && !node.shows_maintenance() {
-        return None;
-    }
-    let condition = match condition::find(&node.conditions, MAINTENANCE_PLANNED) {
-        Some(held) if &*held.reason != ANNOUNCED => "is an operator's and stays",
-        Some(_) if !is_repeated => "stays until a second answer says the same",
-        Some(_) => "is as announced",
-        None if !settings.condition => "is not written without --maintenance-condition",
-        None => "is not there",
-    };
-    let taint = match node.taints.iter().find(|taint| taint.is_of_maintenance()) {
-        Some(held) if &*held.value != ANNOUNCED => "is an operator's and stays",
-        Some(_) if !is_repeated => "stays until a second answer says the same",
-        Some(_) => "is there",
-        None if settings.taint_before.is_zero() => {
-            "is not added without --maintenance-taint-before"
-        }
-        None if maintenance.is_some_and(|it| it.starts_at.is_none()) => {
-            "is not added, since the cloud does not say when the maintenance begins"
-        }
-        None => "is not due yet",
-    };
-    let announced = maintenance.map_or_else(
-        || "the cloud announces no maintenance of the machine".to_owned(),
-        PlannedMaintenance::message,
-    );
-    Some(format!(
-        "{announced}; the condition {condition}, the taint {taint}"
-    ))
-}
-
 fn condition(
     now: Timestamp,
     node: &NodeView,

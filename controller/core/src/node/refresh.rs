@@ -61,6 +61,9 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
     }
     let faulty = instance.faulty_addresses.iter();
     let mut warnings: Vec<_> = faulty.map(|why| NodeWarning::address(why)).collect();
+    if node_id.is_empty() && !instance_id.is_empty() {
+        warnings.push(NodeWarning::not_initialized());
+    }
     if instance.is_spelled_otherwise(node) {
         warnings.push(NodeWarning::provider_id(format!(
             "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \

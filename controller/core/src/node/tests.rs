@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{NetworkUnavailable, NodeView, Ready, change::PodCidrsWrite};
+use super::{NetworkUnavailable, NodeView, Ready};
 use crate::{condition::Status, fixture, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
@@ -349,18 +349,6 @@ fn labels_say_true_and_nothing_else() {
     }
 }
 
-/// A kubelet may annotate its Node.
-#[test]
-fn annotations_of_a_node_are_no_switches() {
-    for key in ["outrigger.dev/paused", "outrigger.dev/confirm-deletion"] {
-        let node = NodeView {
-            annotations: fixture::map(&[(key, "true")]),
-            ..fixture::registered("n1")
-        };
-        assert!(!node.is_paused() && !node.is_deletion_confirmed(), "{key}");
-    }
-}
-
 /// The autoscaler's taint says when it was added.
 #[test]
 fn an_end_is_announced_by_a_deletion_and_by_a_taint_that_is_older_than_the_silence() {
@@ -406,19 +394,4 @@ fn volumes_in_use_are_seen() {
         node["status"]["volumesInUse"] = volumes;
         assert_eq!(view(&node).has_volumes_in_use, expected);
     }
-}
-
-#[test]
-fn a_node_that_got_pod_cidrs_is_otherwise_as_it_was() {
-    let node = view(&fixture::full_node());
-    let write = PodCidrsWrite {
-        uid: node.uid.clone(),
-        cidrs: ["10.244.7.0/24".into()].into(),
-    };
-    let expected = NodeView {
-        pod_cidrs: ["10.244.7.0/24".into()].into(),
-        resource_version: "9".into(),
-        ..node.clone()
-    };
-    assert_eq!(write.applied_to(&node, "9"), expected);
 }

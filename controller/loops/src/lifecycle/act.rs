@@ -12,12 +12,13 @@ use outrigger_core::{
         deletion_limit::{DeletionRefusal, Release},
         lifecycle::{Deletion, InService, LifecycleAction, Withheld},
     },
+    repairs::Undone,
 };
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
-use outrigger_runtime::{log_repeated, queue::Outcome};
+use outrigger_runtime::{clock::until, log_repeated, queue::Outcome};
 
 /// It was not done; why is in the log, and when to try again is here.
 pub(super) struct Failed(pub(super) Outcome);
@@ -78,6 +79,7 @@ impl NodeLifecycle {
         let _permit = self.writing.acquire().await;
         match self.writer.settle(Arc::clone(node), addition).await {
             Ok(_) => {
+                self.state.repairs.lock().remove(&node.name);
                 info!(
                     node = &*node.name,
                     "node has the shutdown taint: its instance is stopped"
@@ -112,6 +114,7 @@ impl NodeLifecycle {
                 lifecycle.taken_out_of_service(now, &node.name);
                 drop(lifecycle);
                 self.state.withheld.lock().remove(&node.name);
+                self.state.repairs.lock().remove(&node.name);
                 self.metrics.taken_out_of_service();
                 warn!(
                     node = &*node.name,
@@ -131,10 +134,27 @@ impl NodeLifecycle {
         }
     }
 
-    /// L-3.
+    /// L-3. Another client that adds them again and again is answered ever more rarely.
     pub(super) async fn remove_taints(&self, node: Arc<NodeView>, planned: &NodeChange) -> Outcome {
         let before = Arc::clone(&node);
         let name = &*before.name;
+        let now = self.state.clock.now();
+        let mut repairs = self
+            .state
+            .repairs
+            .lock()
+            .get(name)
+            .copied()
+            .unwrap_or_default();
+        if let Some(due) = repairs.due(now) {
+            return Outcome::RetryAfter(until(due, now));
+        }
+        if repairs.is_again(now) {
+            let entries = self.writer.managed_fields(&node).await;
+            let event = EventContent::overwritten(Undone::TaintOfStop, &entries);
+            self.context.node_event(&node, event);
+        }
+        repairs.made(now);
         let removal = |node: &NodeView| -> Result<_, ApiError> {
             let may_change = node.ready == Ready::True && !node.is_paused();
             Ok(may_change
@@ -145,6 +165,9 @@ impl NodeLifecycle {
         let _permit = self.writing.acquire().await;
         match self.writer.settle(node, removal).await {
             Ok(_) => {
+                let mut all = self.state.repairs.lock();
+                all.insert(Arc::clone(&before.name), repairs);
+                drop(all);
                 info!(
                     node = name,
                     "node is ready again; the taints of its stop are gone"

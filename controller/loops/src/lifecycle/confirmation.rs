@@ -1,13 +1,10 @@
-//! Confirmations of deletions by an operator: the annotation of the Lease, which counts once, and labels that are left over.
+//! Confirmations of deletions by an operator: the annotation of the Lease, which counts once.
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::{
-    event::EventContent,
-    node::{ANNOTATION_CONFIRM_DELETIONS, NodeView},
-};
+use outrigger_core::{event::EventContent, node::ANNOTATION_CONFIRM_DELETIONS};
 use tokio::time::sleep;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::NodeLifecycle;
 use outrigger_kubernetes::{events::ObjectRef, leader::Handle};
@@ -59,18 +56,6 @@ impl NodeLifecycle {
                 let why = format!("{withheld} deletions are withheld now, and it says {expected}");
                 EventContent::deletions_not_confirmed(&why)
             }
-        }
-    }
-
-    /// Says once of a ready Node that its label counts no more.
-    pub(super) fn report_confirmation_left(&self, node: &NodeView) {
-        if self.is_news(node, "confirmation", "left") {
-            warn!(
-                node = &*node.name,
-                "label that confirmed a deletion is left on a ready node"
-            );
-            let event = EventContent::confirmation_left(&node.name);
-            self.context.node_event(node, event);
         }
     }
 }

@@ -274,10 +274,6 @@ impl NodeLifecycle {
     }
 
     fn leave(&self, node: &NodeView, idle: Idle) -> Outcome {
-        if idle == Idle::Ready && node.is_deletion_confirmed() {
-            self.report_confirmation_left(node);
-            return after(idle);
-        }
         self.state.withheld.lock().remove(&node.name);
         if !matches!(idle, Idle::Ready) {
             debug!(node = &*node.name, reason = ?idle, "node is not checked");

@@ -187,44 +187,6 @@ async fn q20_no_node_is_looked_up_before_all_nodes_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn q38_nothing_but_a_repeated_certainty_deletes() {
-    let down = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-    let denied =
-        InjectedError::new(tonic::Code::Unauthenticated).with_reason("CREDENTIALS_INVALID");
-    for effect in [
-        Effect::Error(down),
-        Effect::Error(denied),
-        Effect::Error(InjectedError::new(tonic::Code::NotFound)),
-        Effect::Hang { duration: None },
-        Effect::BadAnswer(BadAnswer::Empty),
-        Effect::BadAnswer(BadAnswer::NotManaged),
-        Effect::BadAnswer(BadAnswer::StaleAbsence),
-    ] {
-        let fixture = fleet(3, "Unknown", 0);
-        let fault = Fault::on(Method::BatchGetInstances, effect.clone());
-        fixture.cloud.inject(fault);
-        sleep(MINUTE * 30).await;
-        assert_eq!(left(&fixture, 3), 3, "{effect:?}");
-        assert_eq!(fixture.api_writes(), Vec::<String>::new(), "{effect:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn q4_a_node_that_registered_anew_meanwhile_stays() {
-    let fixture = fleet(2, "Unknown", 1);
-    fixture
-        .cluster
-        .change_node("n0", |node| node["metadata"]["uid"] = json!("another"));
-    sleep(MINUTE * 2).await;
-    assert!(fixture.exists("n0"));
-    assert!(
-        fixture
-            .api_writes()
-            .contains(&"DELETE /api/v1/nodes/n0".to_owned())
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
     let fixture = fleet(100, "Unknown", 30);
     sleep(MINUTE * 4).await;
@@ -273,26 +235,6 @@ async fn a_provider_that_has_found_nothing_deletes_nothing_however_few_are_absen
     assert_eq!(value(&fixture, none), Some(2.0));
 }
 
-/// `confirm-deletion` was set in an earlier incident.
-#[tokio::test(start_paused = true)]
-async fn a_label_on_a_ready_node_is_said_once_and_never_acted_upon() {
-    let fixture = fleet(20, "True", 20);
-    fixture.cluster.change_node("n7", |node| {
-        node["metadata"]["labels"] =
-            json!({"outrigger.dev.node-restriction.kubernetes.io/confirm-deletion": "true"});
-    });
-    for _ in 0..3 {
-        fixture.refresh("n7");
-        sleep(MINUTE).await;
-    }
-    assert_eq!(fixture.events(), ["DeletionConfirmationLeft"]);
-    for n in 0..20 {
-        says(&fixture, &format!("n{n}"), "Unknown");
-    }
-    sleep(MINUTE * 60).await;
-    assert_eq!(left(&fixture, 20), 20);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_said_and_tried_again() {
     let fixture = fleet(5, "Unknown", 1);
@@ -308,15 +250,6 @@ async fn a_deletion_that_fails_is_said_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_nodes_that_stay_lost_cost_less_than_two_hundred_calls_an_hour() {
-    let fixture = fleet(3, "Unknown", 0);
-    sleep(MINUTE * 60).await;
-    let calls = fixture.cloud.counters().cloud_calls();
-    assert!((50..=200).contains(&calls), "{calls}");
-    assert_eq!(fixture.api_writes(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_or_goes_is_not_asked_about_any_more() {
     let fixture = fleet(2, "Unknown", 0);
     sleep(MINUTE).await;
@@ -326,32 +259,4 @@ async fn a_node_that_comes_back_or_goes_is_not_asked_about_any_more() {
     fixture.cloud.take_counters();
     sleep(MINUTE * 10).await;
     assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_written_once_another_process_may_lead() {
-    let fixture = fleet(5, "Unknown", 1);
-    fixture.fence();
-    sleep(MINUTE * 5).await;
-    assert_eq!(left(&fixture, 5), 5);
-    assert!(
-        !fixture
-            .api_writes()
-            .iter()
-            .any(|write| write.starts_with("DELETE"))
-    );
-}
-
-/// An answer from an earlier lease term is too old to be the first of two in a row.
-#[tokio::test(start_paused = true)]
-async fn an_absence_of_an_earlier_term_does_not_count() {
-    let fixture = fleet(10, "Unknown", 1);
-    sleep(Duration::from_secs(2)).await;
-    fixture.end_term();
-    sleep(MINUTE * 60).await;
-    fixture.begin_term();
-    sleep(Duration::from_secs(2)).await;
-    assert!(fixture.exists("n0"), "asked about once in this term");
-    sleep(Duration::from_secs(20)).await;
-    assert!(!fixture.exists("n0"));
 }

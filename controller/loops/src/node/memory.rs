@@ -1,11 +1,12 @@
 //! State of the loop beyond the store of Nodes.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
 
+use jiff::Timestamp;
 use outrigger_core::{
     node::{
         NodeAddress, NodeView,
@@ -24,8 +25,8 @@ use crate::node_effects::PendingNodeEffects;
 use outrigger_kubernetes::store::Store;
 use outrigger_runtime::clock::{Clock, until};
 
-/// From the first failure of a node to the event about it: the cloud may not show a new instance yet.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// From the first look at a node to the event about its taint: the cloud may not show a new instance yet.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Between two events about a node that cannot be initialised.
 const REMIND: Duration = Duration::from_mins(1);
@@ -52,12 +53,12 @@ pub(super) struct NodeMemory {
     pub(super) refresh_input: Option<RefreshInput>,
     /// Maintenance of its machine as the last sweep read it, where that or the Node shows some.
     maintenance: Option<MaintenanceReading>,
-    /// It cannot be initialised, and an event is to say why at this time.
+    /// It waits for its initialization, and an event is to say why at this time.
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
     doubt: AddressDoubt,
-    /// Another client has given it the taint after it was initialised.
-    pub(super) is_tainted_again: bool,
+    /// What another client has undone last.
+    pub(super) undone: Option<Undone>,
     pub(super) repairs: Repairs,
 }
 
@@ -83,7 +84,7 @@ impl NodeMemory {
             maintenance: None,
             report_due: None,
             doubt: AddressDoubt::default(),
-            is_tainted_again: false,
+            undone: None,
             repairs: Repairs::default(),
         }
     }
@@ -95,7 +96,7 @@ impl NodeMemory {
             && self.maintenance.is_none()
             && self.report_due.is_none()
             && self.doubt.is_empty()
-            && !self.is_tainted_again
+            && self.undone.is_none()
             && self.repairs == Repairs::default()
     }
 
@@ -114,15 +115,33 @@ impl NodeMemory {
         self.report_due = None;
     }
 
-    /// Returns true if an event about a failure is due now.
-    pub(super) fn reports(&mut self) -> bool {
-        let now = Instant::now();
-        let due = *self.report_due.get_or_insert(now + PATIENCE);
-        if now < due {
+    /// When an event about its taint is due.
+    pub(super) fn report_due(&mut self) -> Instant {
+        *self.report_due.get_or_insert(Instant::now() + PATIENCE)
+    }
+
+    /// How long until an event about its taint is due; zero: now, and the next one later.
+    pub(super) fn report_in(&mut self) -> Duration {
+        let wait = self.report_due().saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            self.report_due = Some(Instant::now() + REMIND);
+        }
+        wait
+    }
+
+    /// Counts that another client has rewritten the addresses in the status since the last call, if it has. Returns true if it
+    /// has done so before.
+    pub(super) fn addresses_rewritten(&mut self, now: Timestamp) -> bool {
+        if self
+            .undone
+            .take_if(|undone| *undone == Undone::NodeAddresses)
+            .is_none()
+        {
             return false;
         }
-        self.report_due = Some(now + REMIND);
-        true
+        let is_again = self.repairs.is_again(now);
+        self.repairs.made(now);
+        is_again
     }
 }
 
@@ -151,15 +170,15 @@ impl CloudNodeState {
         Some(changed)
     }
 
-    /// For the event handler, which sees the deletion of `node` after this.
-    pub(super) fn tainted_again(&self, node: &NodeView) {
+    /// Another client has undone `what`. For the event handler, which sees the deletion of `node` after this.
+    pub(super) fn undone_by_another(&self, node: &NodeView, what: Undone) {
         let mut all = self.nodes.lock();
         let of_name = all.entry(Arc::clone(&node.name));
         let memory = of_name.or_insert_with(|| NodeMemory::of(node));
         if memory.uid != node.uid {
             *memory = NodeMemory::of(node);
         }
-        memory.is_tainted_again = true;
+        memory.undone = Some(what);
     }
 
     /// The fields of `node` to put right since another client has undone it, and the repairs so far.
@@ -168,8 +187,10 @@ impl CloudNodeState {
         let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
         let repairs = memory.map(|memory| memory.repairs).unwrap_or_default();
         if node.is_uninitialized() {
-            let is_again = memory.is_some_and(|memory| memory.is_tainted_again);
-            is_again.then_some((Undone::Taint, repairs))
+            let is_again = |memory: &NodeMemory| memory.undone == Some(Undone::Taint);
+            memory
+                .is_some_and(is_again)
+                .then_some((Undone::Taint, repairs))
         } else {
             initialize::reconcile(node).map(|_| (Undone::Label, repairs))
         }
@@ -231,25 +252,19 @@ impl CloudNodeState {
         shared.into_iter().map(|(_, address)| address).collect()
     }
 
-    /// The cloud gives `addresses` to `node`: the other Nodes that keep some of them, which lose these.
-    pub(super) fn take_from_others(
-        &self,
-        node: &NodeView,
-        addresses: &[&NodeAddress],
-    ) -> Vec<(Arc<str>, Box<str>)> {
+    /// The cloud gives `addresses` to `node`: the other Nodes that keep some of them, to be asked about now.
+    pub(super) fn keepers_of(&self, node: &NodeView, addresses: &[&NodeAddress]) -> Vec<Arc<str>> {
         let now = self.clock.now();
         let mut all = self.nodes.lock();
         let others = all.iter_mut().filter(|(name, _)| **name != node.name);
-        let mut taken = Vec::new();
-        for (name, memory) in others {
-            for address in addresses {
-                if memory.doubt.is_about(&address.address) {
-                    memory.doubt.give_up(now, &address.address);
-                    taken.push((Arc::clone(name), address.address.clone()));
-                }
-            }
-        }
-        taken
+        let keepers = others.filter_map(|(name, memory)| {
+            let keeps = |one: &&NodeAddress| memory.doubt.is_about(&one.address);
+            addresses.iter().any(keeps).then(|| {
+                memory.doubt.ask_now(now);
+                Arc::clone(name)
+            })
+        });
+        keepers.collect()
     }
 
     /// Returns true if the provider is to be asked about `node` now, for what its last answer lacks.
@@ -296,13 +311,13 @@ impl CloudNodeState {
         Ok(true)
     }
 
-    /// The node did not get `provider_id` after all. Returns the nodes that were refused for it.
-    pub(super) fn release(&self, provider_id: &str, node: &str) -> Vec<Arc<str>> {
+    /// The node did not get `provider_id` after all. Returns the nodes that were refused an ID.
+    pub(super) fn release(&self, provider_id: &str, node: &str) -> BTreeSet<Arc<str>> {
         self.claims.lock().release(provider_id, node)
     }
 
-    /// The node is gone. Returns the nodes that were refused for its provider ID.
-    pub(super) fn forget(&self, node: &NodeView) -> Vec<Arc<str>> {
+    /// The node is gone. Returns the nodes that were refused an ID, perhaps its own.
+    pub(super) fn forget(&self, node: &NodeView) -> BTreeSet<Arc<str>> {
         self.effects.forget(&node.name);
         if let Entry::Occupied(entry) = self.nodes.lock().entry(Arc::clone(&node.name))
             && entry.get().uid == node.uid

@@ -19,11 +19,11 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use outrigger_api::v1::LookupPreference;
 use outrigger_core::node::{
     NodeView, Ready,
-    initialize::Policy,
+    initialize::{NodeWarning, Policy},
     instance::{Instance, Lookup},
 };
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{
     CloudNode,
@@ -55,16 +55,8 @@ struct Sweep<'a> {
     instances: &'a InstancesCapability,
     policy: Policy,
     purpose: LookupPurpose,
-    tally: Tally,
-}
-
-/// Counts of one sweep, for the log.
-#[derive(Debug, Default)]
-struct Tally {
-    present: usize,
-    differ: usize,
-    absent: usize,
-    failed: usize,
+    /// Nodes whose instances were found.
+    seen: usize,
 }
 
 impl CloudNode {
@@ -85,7 +77,7 @@ impl CloudNode {
                     purpose: LookupPurpose::Refresh {
                         max_staleness: period.mul_f64(MAX_STALENESS),
                     },
-                    tally: Tally::default(),
+                    seen: 0,
                 };
                 sweep.run(&mut too_large).await;
             }
@@ -100,7 +92,7 @@ impl Sweep<'_> {
         let nodes = self.nodes();
         let (total, began) = (nodes.len(), Instant::now());
         if nodes.is_empty() {
-            return;
+            return self.warn_if_none_is_ours();
         }
         // If the provider cannot list, the handshake has already replaced ListAll by another preference.
         let lists = self.instances.preference == LookupPreference::ListAll
@@ -113,24 +105,7 @@ impl Sweep<'_> {
             self.ask_in_batches(unlisted).await;
         }
         self.cloud_node.metrics.swept(began.elapsed());
-        let Tally {
-            present,
-            differ,
-            absent,
-            failed,
-        } = self.tally;
-        if absent + failed > 0 {
-            info!(
-                total,
-                seen = present,
-                differ,
-                absent,
-                failed,
-                "nodes refreshed"
-            );
-        } else {
-            debug!(total, seen = present, differ, "nodes refreshed");
-        }
+        debug!(seen = self.seen, total, "nodes refreshed");
     }
 
     /// Returns the initialised nodes of this provider, paused nodes included, since a paused node still is a target of
@@ -146,6 +121,23 @@ impl Sweep<'_> {
         });
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         nodes
+    }
+
+    /// A cluster whose Nodes all wait looks like a controller that is well.
+    fn warn_if_none_is_ours(&self) {
+        let nodes = self.cloud_node.context.nodes.all();
+        let is_ours = |node: &Arc<NodeView>| self.cloud_node.may_touch(node, self.instances);
+        if let Some(node) = nodes.first()
+            && !nodes.iter().any(is_ours)
+        {
+            warn!(
+                nodes = nodes.len(),
+                node = &*node.name,
+                provider_id = &*node.provider_id,
+                prefixes = %self.instances.prefixes,
+                "no node is this provider's: each has a provider ID of another one, or is not selected by --node-selector"
+            );
+        }
     }
 
     /// Refreshes all nodes from one list. Returns them if the list is too large.
@@ -177,7 +169,6 @@ impl Sweep<'_> {
             Err(error) => {
                 warn!(%error, "instances cannot be listed; trying again in the next period");
                 self.cloud_node.metrics.failed(error.class().as_str());
-                self.tally.failed = nodes.len();
                 return Vec::new();
             }
         };
@@ -263,7 +254,6 @@ impl Sweep<'_> {
                 left,
                 "too many nodes are not in the provider's snapshot to ask about each of them"
             );
-            self.tally.failed += left;
             // In random order, so that each node has its turn in some period.
             fastrand::shuffle(&mut nodes);
             for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
@@ -307,16 +297,10 @@ impl Sweep<'_> {
         match answer {
             Ok(Lookup::Found(instance)) => self.found(node, instance),
             Ok(Lookup::Absent { .. }) => {
-                self.tally.absent += 1;
                 // The lifecycle loop handles nodes that are not ready.
                 if node.ready == Ready::True {
                     cloud_node.metrics.absent_while_ready.inc();
-                    warn!(
-                        node = &*node.name,
-                        provider_id = &*node.provider_id,
-                        "the provider knows no instance of this node, but its kubelet is alive; \
-                         leaving it alone"
-                    );
+                    cloud_node.warn(node, &NodeWarning::absent_while_ready(node));
                 }
             }
             Ok(Lookup::NotManaged { reason }) => {
@@ -326,7 +310,6 @@ impl Sweep<'_> {
                     .remember(nodes, node, boot_id, reason);
             }
             Err(error) => {
-                self.tally.failed += 1;
                 cloud_node.metrics.failed(error.class().as_str());
                 debug!(node = &*node.name, %error, "node cannot be refreshed");
             }
@@ -335,7 +318,7 @@ impl Sweep<'_> {
 
     /// Queues the node if there is something to write or to warn about.
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
-        self.tally.present += 1;
+        self.seen += 1;
         let instance = &*self.cloud_node.believe(node, instance);
         self.cloud_node.confirm_instance(node, instance);
         let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);
@@ -345,14 +328,9 @@ impl Sweep<'_> {
         let maintenance = self
             .cloud_node
             .plan_maintenance(node, instance, repeats_maintenance);
-        if maintenance.is_none() {
-            self.cloud_node
-                .explain_maintenance(node, instance, repeats_maintenance);
-        }
         if plan.is_empty() && plan.warnings.is_empty() && maintenance.is_none() {
             return;
         }
-        self.tally.differ += 1;
         let input = RefreshInput {
             instance: Arc::new(instance.clone()),
             repeats_maintenance,

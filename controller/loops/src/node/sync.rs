@@ -1,7 +1,8 @@
 //! One node: ask, plan, write.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt::Display, pin::pin, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use outrigger_core::{
     decision::DecisionReason,
     error_class::ErrorClass,
@@ -16,12 +17,13 @@ use outrigger_core::{
     },
     repairs::{Repairs, Undone},
 };
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::{
     CloudNode, NAME,
     error::NodeSyncError,
-    memory::{NodeMemory, RefreshInput},
+    memory::{NodeMemory, PATIENCE, RefreshInput},
 };
 use crate::not_managed::ASKED_AGAIN;
 use outrigger_kubernetes::{error::ApiError, nodes::Write};
@@ -48,27 +50,21 @@ impl CloudNode {
             return outcome;
         }
         if node.is_paused() {
-            debug!(node = &*name, label = LABEL_PAUSED, "node is paused");
-            self.note(&name, "paused", || {
-                format!("the label {LABEL_PAUSED} is true")
-            });
-            return Outcome::Done;
+            return self.leave(
+                &node,
+                "paused",
+                &format!("the label {LABEL_PAUSED} is true"),
+            );
         }
         if let Some(instances) = &session.instances
             && !self.may_touch(&node, instances)
         {
-            debug!(
-                node = &*name,
-                provider_id = &*node.provider_id,
-                "another provider's node, or not selected by --node-selector"
-            );
-            self.note(&name, "foreign", || {
-                "another provider's Node, or not selected by --node-selector".to_owned()
-            });
-            return Outcome::Done;
+            let why = "another provider's Node, or not selected by --node-selector";
+            return self.leave(&node, "foreign", why);
         }
         let refresh_input = self.state.refresh_input(&node);
         let (view, undone) = (Arc::clone(&node), self.state.undone(&node));
+        let mut wait = Duration::ZERO;
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if let Some((undone, repairs)) = undone
             && (undone == Undone::Taint || refresh_input.is_none())
@@ -79,8 +75,11 @@ impl CloudNode {
             ("put right what another client has undone", result)
         } else if node.is_uninitialized() || self.state.needs_another_write(&node) {
             let result = self.initialize(Arc::clone(&node), &session).await;
-            if let Err(error) = &result {
-                self.report(&node, error);
+            if let Err(error) = &result
+                && !matches!(error, NodeSyncError::Duplicate(_))
+                && error.class().is_for_owner()
+            {
+                wait = self.report(&node, error);
             }
             ("initialize", result)
         } else if let Some(input) = refresh_input {
@@ -105,7 +104,11 @@ impl CloudNode {
         let unwritten = effects
             .err()
             .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
-        failed.or(unwritten).unwrap_or(done)
+        match failed.or(unwritten).unwrap_or(done) {
+            // Nothing but a change would bring the next try: the event is due before.
+            Outcome::Done if !wait.is_zero() => Outcome::RetryAfter(wait),
+            outcome => outcome,
+        }
     }
 
     /// The status has other addresses than those that count. The next sweep looks them up. A Node that has none so far, or
@@ -185,7 +188,7 @@ impl CloudNode {
     }
 
     /// Returns true if the addresses of `instance`, the machine of `node`, are those that count now. Another Node that keeps
-    /// some of them loses these.
+    /// some of them is asked about, and loses them.
     pub(super) fn confirm_instance(&self, node: &NodeView, instance: &Instance) -> bool {
         if instance.is_other_than(node) {
             return false;
@@ -194,40 +197,52 @@ impl CloudNode {
         let addresses = instance.addresses.iter();
         let is_new = |one: &&NodeAddress| one.is_ip() && !node.addresses.contains(one);
         let new: Vec<_> = addresses.filter(is_new).collect();
-        if new.is_empty() {
-            return true;
-        }
-        let nodes = &self.context.nodes;
-        for (name, address) in self.state.take_from_others(node, &new) {
-            if let Some(other) = nodes.get(&name) {
-                nodes.learn(&name, &other.uid, |held| {
-                    let others = held.addresses.iter();
-                    let others = others.filter(|one| one.address != address);
-                    held.confirmed(Some(&others.cloned().collect::<Vec<_>>()))
-                });
-            }
-            self.context.queue.add(name, Priority::Fresh);
+        if !new.is_empty() {
+            let keepers = self.state.keepers_of(node, &new);
+            self.context.queue.add_all(keepers, Priority::Fresh);
         }
         true
     }
 
-    /// Says on the node why it still keeps its taint (not N-11).
-    fn report(&self, node: &NodeView, error: &NodeSyncError) {
-        // Another node's provider id has an event of its own.
-        let is_reported = matches!(error, NodeSyncError::Duplicate(_));
-        if is_reported || !error.class().is_for_owner() {
-            return;
-        }
+    /// Says on the node why it still keeps its taint (not N-11), once it has waited. Returns how long it still waits.
+    fn report(&self, node: &NodeView, why: &impl Display) -> Duration {
         let nodes = &self.context.nodes;
-        let is_due = self
-            .state
-            .remember(nodes, node, NodeMemory::reports)
-            .unwrap_or_default();
-        if !is_due {
-            return;
+        let wait = self.state.remember(nodes, node, NodeMemory::report_in);
+        if wait == Some(Duration::ZERO) {
+            let event = EventContent::node_not_initialized(why);
+            self.context.node_event(node, event);
         }
-        let event = EventContent::node_not_initialized(error);
-        self.context.node_event(node, event);
+        wait.unwrap_or_default()
+    }
+
+    /// Nothing is done about the node before it changes, which it says if it waits for its initialization.
+    fn leave(&self, node: &NodeView, rule: &'static str, why: &str) -> Outcome {
+        debug!(node = &*node.name, reason = why, "node is left alone");
+        self.note(&node.name, rule, || why.to_owned());
+        if node.is_uninitialized() {
+            let wait = self.report(node, &why);
+            if !wait.is_zero() {
+                return Outcome::RetryAfter(wait);
+            }
+        }
+        Outcome::Done
+    }
+
+    /// N-12: asked again when the node, or the provider, changes, and else seldom.
+    fn leave_unmanaged(&self, node: &NodeView, reason: &str) -> Outcome {
+        let why = format!("the provider does not manage the Node{reason}");
+        match self.leave(node, "not_managed", &why) {
+            Outcome::Done => Outcome::RetryAfter(ASKED_AGAIN),
+            sooner => sooner,
+        }
+    }
+
+    /// The provider takes long to answer about the node. While calls pause, all nodes wait.
+    fn report_late(&self, node: &NodeView) {
+        let instances = self.context.provider.instances();
+        if instances.unpaused().now_or_never().is_some() {
+            self.report(node, &"the provider has not answered yet");
+        }
     }
 
     /// N-11: logged, tried again.
@@ -296,9 +311,18 @@ impl CloudNode {
         };
         let nodes = &self.context.nodes;
         if self.not_managed.knows(&node_at_lookup, &session.boot_id) {
-            return Ok(Outcome::RetryAfter(ASKED_AGAIN));
+            return Ok(self.leave_unmanaged(&node_at_lookup, ""));
         }
-        let lookup = self.lookup(Arc::clone(&node_at_lookup)).await;
+        self.state
+            .remember(nodes, &node_at_lookup, NodeMemory::report_due);
+        let mut lookup = pin!(self.lookup(Arc::clone(&node_at_lookup)));
+        let lookup = match timeout(PATIENCE, &mut lookup).await {
+            Ok(lookup) => lookup,
+            Err(_elapsed) => {
+                self.report_late(&node_at_lookup);
+                lookup.await
+            }
+        };
         let lookup = lookup.inspect_err(|_| (self.on_lookup)(&node_at_lookup, None))?;
         // A lookup waits as long as the provider's calls pause.
         let Some(node) = nodes.get(&node_at_lookup.name) else {
@@ -331,13 +355,9 @@ impl CloudNode {
             }
             Lookup::Absent { .. } => Err(NodeSyncError::Absent(AskedFor::about(&node))),
             Lookup::NotManaged { reason } => {
-                // N-12: asked again when the node, or the provider, changes, and else seldom.
                 self.not_managed
                     .remember(nodes, &node, &session.boot_id, &reason);
-                self.note(&node.name, "not_managed", || {
-                    format!("the provider does not manage the Node: {reason}")
-                });
-                Ok(Outcome::RetryAfter(ASKED_AGAIN))
+                Ok(self.leave_unmanaged(&node, &format!(": {reason}")))
             }
         }
     }
@@ -389,7 +409,7 @@ impl CloudNode {
     }
 
     /// Logs something of the provider's answer that is not written, and says it on the node if the warning has an event.
-    fn warn(&self, node: &NodeView, warning: &NodeWarning) {
+    pub(super) fn warn(&self, node: &NodeView, warning: &NodeWarning) {
         let Some(reason) = warning.event else {
             warn!(node = &*node.name, "{warning}");
             return;
@@ -511,12 +531,16 @@ impl CloudNode {
         let Some(instances) = &session.instances else {
             return Ok(Outcome::Done);
         };
-        let entries = self.writer.managed_fields(&node).await;
-        let event = EventContent::overwritten(undone, &entries);
-        self.context.node_event(&node, event);
+        self.name_other_writer(&node, undone).await;
         let decide = |node: &NodeView| Ok(initialize::untaint(node).map(Write::Node));
         self.settle(node, instances, decide).await?;
         Ok(Outcome::Done)
+    }
+
+    async fn name_other_writer(&self, node: &NodeView, undone: Undone) {
+        let entries = self.writer.managed_fields(node).await;
+        let event = EventContent::overwritten(undone, &entries);
+        self.context.node_event(node, event);
     }
 
     /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in sync by now.
@@ -550,10 +574,15 @@ impl CloudNode {
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(refresh::plan(node, instance, &policy).addresses))
         };
-        if let Some(node) = self.settle(node, instances, labels).await?
-            && let Some(node) = self.settle(node, instances, addresses).await?
-        {
-            self.write_maintenance(node, input, instances).await?;
+        if let Some(node) = self.settle(node, instances, labels).await? {
+            let now = self.state.clock.now();
+            let rewritten = |memory: &mut NodeMemory| memory.addresses_rewritten(now);
+            if self.state.remember(&self.context.nodes, &node, rewritten) == Some(true) {
+                self.name_other_writer(&node, Undone::NodeAddresses).await;
+            }
+            if let Some(node) = self.settle(node, instances, addresses).await? {
+                self.write_maintenance(node, input, instances).await?;
+            }
         }
         self.state
             .remember(&self.context.nodes, &node_before, |memory| {
@@ -573,22 +602,6 @@ impl CloudNode {
     ) -> Option<MaintenanceWrite> {
         let settings = self.settings.maintenance;
         maintenance::plan(time_of_day(), node, instance, is_repeated, settings)
-    }
-
-    /// Notes why nothing is written for what the cloud has announced about the machine of `node`.
-    pub(super) fn explain_maintenance(
-        &self,
-        node: &NodeView,
-        instance: &Instance,
-        is_repeated: bool,
-    ) {
-        if !self.context.history.is_on() {
-            return;
-        }
-        let settings = self.settings.maintenance;
-        if let Some(why) = maintenance::reason_to_wait(node, instance, is_repeated, settings) {
-            self.note(&node.name, "maintenance_unchanged", || why);
-        }
     }
 
     /// Writes what the cloud has announced about the machine: the condition, then the taint.

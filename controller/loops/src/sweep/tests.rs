@@ -2,10 +2,7 @@
 
 mod faults;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use outrigger_api::v1;
 use outrigger_core::effects::GrantedPrefixes;
@@ -239,36 +236,6 @@ async fn trouble_of_the_cloud_delays_one_object_and_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_was_killed_is_run_again() {
-    let rig = rig(ProviderOptions {
-        load_balancers: Some(ServedLoadBalancers {
-            max_in_flight: 1,
-            ..ServedLoadBalancers::default()
-        }),
-        ..with_routes()
-    });
-    for number in 0..10 {
-        balance(&rig, GONE, &format!("web-{number}"), |_| {});
-        route(&rig, GONE, number);
-    }
-    let slow = Effect::Hang {
-        duration: Some(Duration::from_secs(10)),
-    };
-    rig.cloud
-        .inject(Fault::on(Method::DeleteLoadBalancer, slow));
-    let killed = tokio::time::timeout(Duration::from_secs(55), sweep(&rig)).await;
-    assert!(killed.is_err());
-    rig.cloud.clear_faults();
-    rig.wire.cut();
-    rig.wire.mend();
-    let remain = left(&rig).len();
-    assert!((1..20).contains(&remain), "{remain}");
-    let swept = sweep(&rig).await;
-    assert!(swept.is_clean(), "{swept:?}");
-    assert_eq!(left(&rig), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
 async fn routes_without_a_mark_of_their_cluster_are_not_deleted_by() {
     let rig = rig(ProviderOptions {
         routes: Some(ServedRoutes {
@@ -345,15 +312,6 @@ fn scripted(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_lists_the_same_for_each_cluster_deletes_nothing() {
-    let mut tasks = JoinSet::new();
-    let (fake, provider) = scripted(true, |_| vec!["web", "api"], &mut tasks);
-    let error = refusal_to_list(provider).await;
-    assert!(error.contains("it lists 2 objects"), "{error}");
-    assert_eq!(fake.balancers.delete.calls().len(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_provider_without_lists_is_refused_by_name() {
     let mut tasks = JoinSet::new();
     let (fake, provider) = scripted(false, |_| Vec::new(), &mut tasks);
@@ -371,35 +329,4 @@ async fn a_provider_that_is_not_there_is_waited_for_and_named() {
     let refused = Sweep::begin(provider, GONE).await;
     let error = refused.err().unwrap();
     assert!(error.contains("no answer in time"), "{error}");
-}
-
-/// The list of a cloud may be behind its deletions.
-#[tokio::test(start_paused = true)]
-async fn only_the_list_says_that_nothing_is_left() {
-    let mut tasks = JoinSet::new();
-    let lists = Arc::new(AtomicUsize::new(0));
-    let late = Arc::clone(&lists);
-    let script = move |cluster: &str| {
-        if cluster == GONE && late.fetch_add(1, Ordering::Relaxed) < 3 {
-            return vec!["web"];
-        }
-        Vec::new()
-    };
-    let (fake, provider) = scripted(true, script, &mut tasks);
-    let swept = sweep_by(provider, HOUR).await;
-    assert!(swept.is_clean());
-    assert_eq!(lists.load(Ordering::Relaxed), 5);
-    let deleted = fake.balancers.delete.calls();
-    assert_eq!(deleted.len(), 3);
-    for (_, request) in deleted {
-        assert_eq!(request.context.unwrap().cluster_uid, GONE);
-        assert_eq!(request.service.unwrap().uid, "uid-web");
-    }
-
-    // Never.
-    let for_ever = |cluster: &str| Vec::from_iter((cluster == GONE).then_some("web"));
-    let (_fake, provider) = scripted(true, for_ever, &mut tasks);
-    let swept = sweep_by(provider, Duration::from_mins(10)).await;
-    assert!(!swept.is_clean());
-    assert_eq!(swept.unfinished.as_deref(), Some("the time was up"));
 }

@@ -137,11 +137,8 @@ impl AddressDoubt {
         unnamed.any(|one| &*one.address == address)
     }
 
-    /// The cloud gives `address` to another Node, so that this one does not keep it. The provider is asked about it now.
-    pub fn give_up(&mut self, now: Timestamp, address: &str) {
-        if let Some(unnamed) = &mut self.unnamed {
-            unnamed.said.retain(|one| &*one.address != address);
-        }
+    /// The cloud gives an address that this Node keeps to another Node: the provider is asked about this one now.
+    pub const fn ask_now(&mut self, now: Timestamp) {
         self.ask_at = Some(now);
     }
 

@@ -254,24 +254,6 @@ fn n45_any_difference_is_a_change_and_no_difference_is_none() {
     }
 }
 
-/// Q-1, N-48: upstream writes an empty patch for such a node every period.
-#[test]
-fn q1_n48_two_addresses_of_one_type_are_no_change() {
-    let dual = "InternalIP=10.0.0.5 InternalIP=fd00::5 Hostname=n6";
-    assert_eq!(
-        desired(&node(dual, None), &addresses(dual)),
-        Ok(DesiredAddresses::Unchanged)
-    );
-    let kubelets = node("Hostname=n6 InternalIP=10.0.0.5", None);
-    assert_eq!(desired(&kubelets, &addresses(dual)), Ok(changed(dual)));
-    // Two of one type that trade places are a change: the first is the primary one.
-    let swapped = "InternalIP=fd00::5 InternalIP=10.0.0.5 Hostname=n6";
-    assert_eq!(
-        desired(&node(dual, None), &addresses(swapped)),
-        Ok(changed(swapped))
-    );
-}
-
 /// The API server refuses a status with a repeated address.
 #[test]
 fn a_repeated_address_is_written_once() {

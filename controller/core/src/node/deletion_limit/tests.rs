@@ -2,9 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{
-    Absent, BY_OPERATOR, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Doubt, Release,
-};
+use super::{Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Doubt, Release};
 
 const MINUTE: i64 = 60;
 
@@ -492,56 +490,4 @@ fn a_clock_that_goes_back_lets_nothing_go() {
     limiter.absence(0, 1, 10).unwrap_err();
     limiter.absence(-3_600, 1, 10).unwrap_err();
     assert_eq!(limiter.absence(6, 1, 10), WITHIN);
-}
-
-#[test]
-fn reasons_are_sentences_and_labels() {
-    for (refusal, label, text) in [
-        (
-            DeletionRefusal::LookAgain { at: at(5) },
-            "look_again",
-            "the provider is asked once more at 2026-11-21T10:00:05Z",
-        ),
-        (
-            DeletionRefusal::Contradicted { at: at(5) },
-            "contradicted",
-            "the provider has found the instance since it first said that there is none, so its answers in a row are \
-             counted again; BY_OPERATOR",
-        ),
-        (
-            DeletionRefusal::Off,
-            "off",
-            "deletion is switched off (--node-deletion-enabled=false)",
-        ),
-        (
-            DeletionRefusal::LimitExceeded {
-                until: at(300) + Duration::from_millis(120),
-            },
-            "limit_exceeded",
-            "too many nodes are absent together; a second look at 2026-11-21T10:05:00Z decides",
-        ),
-        (
-            DeletionRefusal::AwaitsOperator(Doubt::Majority),
-            "majority_absent",
-            "more than half of the provider's nodes are absent; BY_OPERATOR",
-        ),
-        (
-            DeletionRefusal::AwaitsOperator(Doubt::FindsNone),
-            "finds_none",
-            "the provider was asked again, and has found no other node of the cluster; BY_OPERATOR",
-        ),
-    ] {
-        let text = text.replace("BY_OPERATOR", BY_OPERATOR);
-        assert_eq!((refusal.as_str(), refusal.to_string()), (label, text));
-    }
-    let releases = [
-        Release::WithinLimit,
-        Release::SecondLook,
-        Release::Announced,
-        Release::Operator,
-    ];
-    assert_eq!(
-        releases.map(Release::as_str),
-        ["within_limit", "second_look", "announced", "operator"]
-    );
 }

@@ -182,32 +182,6 @@ fn n14_a_provided_ip_that_cannot_be_honoured_keeps_the_taint() {
 }
 
 #[test]
-fn n17_an_answer_with_only_an_id_initialises() {
-    let instance = Instance {
-        provider_id: "mock://i-1".into(),
-        ..Instance::default()
-    };
-    let change = planned(&registered("n6"), &instance)
-        .unwrap()
-        .change
-        .unwrap();
-    assert_eq!(change.labels, []);
-    assert!(!change.create_labels);
-    assert_eq!(change.remove_taints, [cloud_taint(0)]);
-}
-
-#[test]
-fn n18_dropped_labels_are_reported() {
-    let instance = Instance {
-        additional_labels: map(&[("k8s.io/x", "1")]),
-        ..full()
-    };
-    let warnings = planned(&registered("n6"), &instance).unwrap().warnings;
-    let text = "discarding node label k8s.io/x with kubernetes namespace".to_owned();
-    assert_eq!(warnings, [NodeWarning::without_event(text)]);
-}
-
-#[test]
 fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
     for (before, removed, after) in [
         ("cloud:NoSchedule", vec![0], ""),
@@ -262,18 +236,4 @@ fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
     assert_eq!(desired(&node, &instance), Ok(DesiredAddresses::Untouched));
     let plan = planned(&node, &instance).unwrap();
     assert_eq!(plan.change.unwrap().remove_taints, [cloud_taint(0)]);
-}
-
-/// N-25: host names are the kubelet's business.
-#[test]
-fn n25_a_foreign_host_name_is_no_error() {
-    let instance = Instance {
-        addresses: addresses("Hostname=another-writer InternalIP=10.0.0.5"),
-        node_name: "another-writer".into(),
-        ..full()
-    };
-    let node = registered("n6");
-    assert!(planned(&node, &instance).is_ok());
-    let expected = DesiredAddresses::Changed(instance.addresses.clone());
-    assert_eq!(desired(&node, &instance), Ok(expected));
 }

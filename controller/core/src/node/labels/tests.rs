@@ -29,26 +29,6 @@ fn with_additional(labels: &[(&str, &str)]) -> Instance {
 }
 
 #[test]
-fn n15_the_instance_type_is_written_in_both_generations() {
-    let instance = Instance {
-        instance_type: "m5.large".into(),
-        ..Instance::default()
-    };
-    let both = [
-        "beta.kubernetes.io/instance-type=m5.large",
-        "node.kubernetes.io/instance-type=m5.large",
-    ];
-    assert_eq!(writes(&map(&[]), &instance), both);
-    let other = map(&[
-        ("beta.kubernetes.io/instance-type", "old"),
-        ("node.kubernetes.io/instance-type", "older"),
-    ]);
-    assert_eq!(writes(&other, &instance), both);
-    let half = map(&[("beta.kubernetes.io/instance-type", "m5.large")]);
-    assert_eq!(writes(&half, &instance), &both[1..]);
-}
-
-#[test]
 fn n16_zone_and_region_are_written_in_both_generations() {
     let instance = Instance {
         zone: "z1".into(),
@@ -156,27 +136,6 @@ fn n37_the_old_generation_rules() {
     assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=edited")]);
     let edited = map(&[(beta, "before"), (stable, "edited")]);
     assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=before")]);
-}
-
-/// Upstream comes to the same labels with a second write, once the taint is gone.
-#[test]
-fn n35_initialisation_copies_the_old_generation_in_the_same_write() {
-    let current = map(&[("failure-domain.beta.kubernetes.io/zone", "kubelets")]);
-    assert_eq!(
-        writes(&current, &Instance::default()),
-        ["topology.kubernetes.io/zone=kubelets"]
-    );
-    let instance = Instance {
-        zone: "z1".into(),
-        ..Instance::default()
-    };
-    assert_eq!(
-        writes(&current, &instance),
-        [
-            "failure-domain.beta.kubernetes.io/zone=z1",
-            "topology.kubernetes.io/zone=z1"
-        ]
-    );
 }
 
 fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {

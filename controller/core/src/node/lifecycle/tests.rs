@@ -13,7 +13,7 @@ use crate::{
         EFFECT_NO_SCHEDULE, LABEL_CONFIRM_DELETION, LABEL_PAUSED, NodeView, Ready, TAINT_SHUTDOWN,
         Taint,
         change::{NodeChange, TaintAddition, TaintRemoval},
-        deletion_limit::{BY_OPERATOR, DeletionLimits, DeletionRefusal, Doubt, Release},
+        deletion_limit::{DeletionLimits, DeletionRefusal, Doubt, Release},
         instance::{AskedFor, Instance, Lookup, PowerState},
         ownership::{NodeScope, Prefixes},
     },

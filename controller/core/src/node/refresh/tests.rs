@@ -2,9 +2,7 @@ use proptest::prelude::*;
 
 use super::{NodeWarning, RefreshPlan, plan};
 use crate::{
-    fixture::{
-        addresses, any_instance, any_node, map, registered, taints, with_provided_ip, written,
-    },
+    fixture::{addresses, any_instance, any_node, map, registered, taints, written},
     node::{
         NodeView,
         address::DesiredAddresses,
@@ -70,6 +68,19 @@ fn a_node_in_sync_is_left_alone() {
     assert_eq!(applied(&plan, &node), node);
 }
 
+/// A kubelet without `--cloud-provider=external`, or another client has removed the taint.
+#[test]
+fn a_node_without_the_taint_and_without_a_provider_id_says_how_it_is_initialised() {
+    let (mut node, mut instance) = in_sync();
+    node.provider_id = "".into();
+    let warnings = planned(&node, &instance).warnings;
+    assert_eq!(warnings, [NodeWarning::not_initialized()]);
+    assert!(warnings[0].text.contains("--cloud-provider=external"));
+    // A cloud without provider IDs.
+    instance.provider_id = "".into();
+    assert!(planned(&node, &instance).warnings.is_empty());
+}
+
 /// N-40: its addresses come with initialisation.
 #[test]
 fn n40_a_node_that_is_not_initialised_is_left_alone() {
@@ -83,112 +94,6 @@ fn n40_a_node_that_is_not_initialised_is_left_alone() {
     assert_eq!(
         planned(&node, &instance),
         nothing(DesiredAddresses::Untouched)
-    );
-}
-
-#[test]
-fn n41_to_n45_addresses_are_compared_whole() {
-    for (before, of_instance, expected) in [
-        // N-41: lost all of them, or the provider does not say.
-        ("InternalIP=10.0.0.5", "", DesiredAddresses::Untouched),
-        // Moved.
-        (
-            "InternalIP=10.0.0.5",
-            "InternalIP=10.0.0.6",
-            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.6")),
-        ),
-        // Got one, lost one.
-        (
-            "InternalIP=10.0.0.5",
-            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
-            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7")),
-        ),
-        (
-            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
-            "InternalIP=10.0.0.5",
-            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.5")),
-        ),
-        // Q-1: two of one type are no change, another order of them is.
-        (
-            "InternalIP=10.0.0.5 InternalIP=fd00::5",
-            "InternalIP=10.0.0.5 InternalIP=fd00::5",
-            DesiredAddresses::Unchanged,
-        ),
-        (
-            "InternalIP=10.0.0.5 InternalIP=fd00::5",
-            "InternalIP=fd00::5 InternalIP=10.0.0.5",
-            DesiredAddresses::Changed(addresses("InternalIP=fd00::5 InternalIP=10.0.0.5")),
-        ),
-        // N-42: the kubelet's host name stays.
-        (
-            "Hostname=n6 InternalIP=10.0.0.5",
-            "InternalIP=10.0.0.6",
-            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.6 Hostname=n6")),
-        ),
-    ] {
-        let (node, instance) = in_sync();
-        let node = NodeView {
-            addresses: addresses(before),
-            ..node
-        };
-        let instance = Instance {
-            addresses: addresses(of_instance),
-            ..instance
-        };
-        let plan = planned(&node, &instance);
-        assert_eq!(plan, nothing(expected.clone()), "{before} {of_instance}");
-        if let DesiredAddresses::Changed(addresses) = expected {
-            let after = applied(&plan, &node);
-            assert_eq!(
-                (&*after.resource_version, after.addresses),
-                ("9", addresses)
-            );
-        }
-    }
-}
-
-/// N-44: upstream logs it and leaves the node as it is. The labels are another matter.
-#[test]
-fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
-    let (node, instance) = in_sync();
-    let node = NodeView {
-        labels: map(&[(labels::ZONE_BETA, "z9")]),
-        ..with_provided_ip(node, "10.0.0.99")
-    };
-    let plan = planned(&node, &instance);
-    assert_eq!(plan.addresses, DesiredAddresses::Untouched);
-    assert_eq!(
-        plan.warnings[0].to_string(),
-        "leaving the addresses as they are: \
-         failed to get node address from cloud provider that matches ip: 10.0.0.99"
-    );
-    let after = applied(&plan, &node);
-    assert_eq!(after.labels.get(labels::ZONE), Some("z9"));
-}
-
-/// Zone, type and provider id are not kept in sync, as upstream.
-#[test]
-fn fields_of_initialisation_stay() {
-    let (node, instance) = in_sync();
-    let instance = Instance {
-        zone: "z2".into(),
-        region: "r2".into(),
-        instance_type: "small".into(),
-        additional_labels: map(&[("example.com/rack", "8"), ("example.com/row", "1")]),
-        ..instance
-    };
-    assert_eq!(
-        planned(&node, &instance),
-        nothing(DesiredAddresses::Unchanged)
-    );
-    // N-13: not even where there is none.
-    let unnamed = NodeView {
-        provider_id: "".into(),
-        ..node
-    };
-    assert_eq!(
-        planned(&unnamed, &instance),
-        nothing(DesiredAddresses::Unchanged)
     );
 }
 

@@ -70,18 +70,6 @@ async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     assert!(!fixture.exists("n0"));
 }
 
-/// The clock of the machine was wrong when the process began.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_seems_to_be_made_in_the_future_is_asked_about() {
-    let fixture = fleet(10, "Unknown", 0);
-    let later = jiff::Timestamp::now() + MINUTE * 25;
-    let mut node = settled("late", "mock://gone", "Unknown");
-    node["metadata"]["creationTimestamp"] = json!(later.to_string());
-    fixture.register(node);
-    sleep(MINUTE * 3).await;
-    assert!(!fixture.exists("late"), "no answer about it counts");
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_answer_that_a_node_is_not_managed_does_not_keep_it_for_ever() {
     let fixture = fleet(10, "Unknown", 1);

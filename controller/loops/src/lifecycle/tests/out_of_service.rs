@@ -36,11 +36,6 @@ fn out_of_service(fixture: &Fixture, count: usize) -> usize {
         .count()
 }
 
-fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
-    let line = format!("outrigger_node_out_of_service_withheld_total{{reason=\"{reason}\"}}");
-    value(fixture, &line)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
     let (fixture, _) = stopped(3, 2, AFTER);
@@ -74,21 +69,6 @@ async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
     assert_eq!(patches.count(), 3, "one for each taint, one for their end");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_provider_that_is_not_ready_is_not_believed() {
-    let (fixture, _) = stopped(3, 2, AFTER);
-    let degraded = InjectedError::new(tonic::Code::Internal);
-    fixture
-        .cloud
-        .inject(Fault::on(Method::GetStatus, Effect::Error(degraded)));
-    sleep(AFTER * 2).await;
-    assert_eq!(out_of_service(&fixture, 1), 0);
-    assert_eq!(withheld(&fixture, "provider_not_ready"), Some(1.0));
-    fixture.cloud.clear_faults();
-    sleep(MINUTE * 2).await;
-    assert_eq!(out_of_service(&fixture, 1), 1);
-}
-
 /// The store does not have it yet.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
@@ -100,17 +80,4 @@ async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
     sleep(MINUTE * 10).await;
     assert_eq!(out_of_service(&fixture, 1), 0);
     assert_eq!(fixture.events(), Vec::<String>::new());
-}
-
-/// A restart makes it later, never sooner.
-#[tokio::test(start_paused = true)]
-async fn the_time_counts_from_zero_in_another_term() {
-    let (fixture, _) = stopped(3, 2, AFTER);
-    sleep(ALMOST).await;
-    fixture.end_term();
-    fixture.begin_term();
-    sleep(ALMOST).await;
-    assert_eq!(out_of_service(&fixture, 1), 0);
-    sleep(MINUTE * 3).await;
-    assert_eq!(out_of_service(&fixture, 1), 1);
 }

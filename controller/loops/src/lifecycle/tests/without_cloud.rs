@@ -49,3 +49,27 @@ async fn the_shutdown_taint_goes_from_a_ready_node_while_its_lookup_waits() {
         loses_its_taint_at_once(&fixture).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_of_a_stop_that_another_client_adds_to_a_ready_node_is_answered_with_back_off() {
+    let fixture = fleet(1, "True", 0);
+    for _ in 0..2_000 {
+        if !taints(&fixture, "n0").contains(SHUTDOWN) {
+            fixture.cluster.change_node("n0", |node| {
+                node["spec"]["taints"] = json!([{"key": SHUTDOWN, "effect": "NoSchedule"}]);
+            });
+        }
+        fixture.refresh("n0");
+        sleep(Duration::from_millis(10)).await;
+    }
+    let writes = fixture.api_writes();
+    let is_patch = |write: &&String| write.starts_with("PATCH /api/v1/nodes/");
+    let patches = writes.iter().filter(is_patch);
+    assert_eq!(patches.count(), 3, "{writes:?}");
+    assert!(
+        fixture
+            .events()
+            .contains(&"OverwrittenByAnotherClient".to_owned()),
+        "{writes:?}"
+    );
+}

@@ -126,40 +126,6 @@ async fn a_node_that_registers_is_a_target_where_the_cloud_says() {
     );
 }
 
-/// A provider that finds machines by the UUID or host name that the kubelet reports finds that of another Node.
-#[tokio::test(start_paused = true)]
-async fn a_machine_that_a_kubelet_claims_by_uuid_or_host_name_stays_its_nodes() {
-    let fixture = start();
-    let same = Effect::BadAnswer(BadAnswer::DuplicateProviderId);
-    let same = Fault::on(Method::BatchGetInstances, same);
-    fixture.cloud.inject(same);
-    let uuid = json!({"systemUUID": "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8"});
-    let claim = json!([{"type": "Hostname", "address": "n1"}]);
-    let mut first = node("n1");
-    first["status"] = json!({"nodeInfo": uuid, "addresses": claim});
-    fixture.register(first);
-    fixture.initialized("n1").await;
-    fixture.settle().await;
-    let (targets, before) = (revision(&fixture), fixture.live("n1"));
-
-    let mut thief = node("n2");
-    thief["metadata"]["uid"] = json!("uid-n2");
-    thief["status"] = json!({"nodeInfo": uuid, "addresses": claim});
-    fixture.register(thief);
-    let refused = |requests: &[String]| requests.iter().any(|r| r == "POST DuplicateProviderID");
-    fixture.cluster.until(refused).await;
-    fixture.settle().await;
-    let thief = fixture.live("n2");
-    assert!(thief["spec"]["providerID"].is_null(), "{thief}");
-    assert_eq!(thief["status"]["addresses"], claim);
-    assert_eq!(fixture.live("n1"), before);
-    // It is a target of its own, where the cloud has not said an address.
-    assert!(view(&fixture, "n2").addresses.is_empty());
-    let mut others = fixture.nodes.all();
-    others.retain(|node| &*node.name != "n2");
-    assert_eq!(Targets::among(others).revision(), &targets);
-}
-
 /// The provider is not asked about it, and so does not know better.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_provider_has_the_addresses_of_its_status() {

@@ -74,16 +74,6 @@ async fn effects_are_one_write_that_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_effect_that_another_client_removes_is_restored_by_a_sweep() {
-    let fixture = initialized().await;
-    remove_annotation(&fixture);
-    let before = fixture.api_writes().len();
-    sleep(PERIOD * 2).await;
-    assert!(annotation(&fixture).is_string());
-    assert_eq!(fixture.api_writes()[before..], [STATUS]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn effects_beside_an_absence_are_written_too() {
     let fixture = initialized().await;
     fixture.cloud.delete("n1").unwrap();
@@ -133,15 +123,4 @@ async fn effects_that_the_api_server_never_takes_are_tried_once_for_each_answer(
     let said = fixture.cluster.event_messages().join("\n");
     assert!(said.contains("the API server does not take it"), "{said}");
     assert!(said.contains(INSTANCE), "{said}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn effects_never_reach_another_node_of_the_same_name() {
-    let fixture = initialized().await;
-    remove_annotation(&fixture);
-    fixture
-        .cluster
-        .before_next_patch(|node| node["metadata"]["uid"] = json!("another"));
-    sleep(PERIOD * 2).await;
-    assert!(annotation(&fixture).is_null());
 }

@@ -46,20 +46,6 @@ async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_lookup() {
     assert!(writes <= 90, "{writes}");
 }
 
-/// An operator has to mend rights and credentials, and 5,000 nodes may wait for it.
-#[tokio::test(start_paused = true)]
-async fn a_write_that_is_not_allowed_is_tried_slowly() {
-    for code in [401, 403] {
-        let fixture = start();
-        fixture.cluster.refuse("/nodes/n1", code, usize::MAX);
-        fixture.register(node("n1"));
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        let mut tries = fixture.api_writes();
-        tries.retain(|write| write.starts_with("PATCH"));
-        assert_eq!(tries, ["PATCH /api/v1/nodes/n1"; 4], "HTTP {code}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_write_that_a_policy_refuses_backs_off_and_the_node_names_the_policy() {
     let fixture = start();
@@ -88,43 +74,6 @@ async fn n20_a_write_that_conflicts_is_planned_once_more_in_each_run() {
     assert_eq!(writes, reads * 4, "{requests:?}");
     assert!((10..20).contains(&reads), "{requests:?}");
     assert_eq!(fixture.events(), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
-    let fixture = start();
-    let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-    let fault = Fault::on(Method::BatchGetInstances, Effect::Error(error));
-    fixture.cloud.inject(fault.times(3));
-    fixture.register(node("n1"));
-    fixture.initialized("n1").await;
-    fixture.until_events(1).await;
-    assert_eq!(
-        fixture
-            .cloud
-            .counters()
-            .calls("BatchGetInstances", "UNAVAILABLE"),
-        3
-    );
-    let posts = fixture
-        .api_writes()
-        .into_iter()
-        .filter(|write| write.starts_with("POST"));
-    assert_eq!(posts.collect::<Vec<_>>(), ["POST Synced"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn n11_a_machine_that_is_not_there_yet_is_asked_for_again_and_nothing_is_deleted() {
-    let fixture = start_in(cloud(|_| {}));
-    fixture.register(node("n1"));
-    fixture.asked(5).await;
-    assert!(
-        fixture.api_writes().is_empty(),
-        "{:?}",
-        fixture.api_writes()
-    );
-    fixture.create("n1");
-    fixture.initialized("n1").await;
 }
 
 /// A Node that waits for longer than a cloud takes to show a new instance says why, and not with each try.

@@ -74,20 +74,6 @@ async fn a_call_that_fails_for_many_nodes_is_one_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_not_there_yet_is_one_line_a_minute() {
-    let warnings = Warnings::listen();
-    let fixture = start_in(cloud(|_| {}));
-    fixture.register(node("n1"));
-    fixture.register(node("n2"));
-    sleep(Duration::from_secs(50)).await;
-    assert!(fixture.calls("BatchGetInstances") > 10);
-    for name in ["n1", "n2"] {
-        let lines = warnings.with(&format!("node=\"{name}\""));
-        assert_eq!(lines.len(), 1, "{lines:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn where_a_list_is_too_large_batches_serve_as_well() {
     let warnings = Warnings::listen();
     let fixture = fleet(150, Preference::List).await;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{start, start_in, synthesizing};
+use super::{PERIOD, start, start_in, synthesizing};
 use crate::fixture::Fixture;
 use outrigger_kubernetes::fixture::{node, settled};
+use outrigger_runtime::fixture::Warnings;
 
 fn slow() -> Fixture {
     start_in(synthesizing(|config| {
@@ -32,8 +34,7 @@ async fn a_node_that_is_paused_during_its_lookup_is_not_written() {
     });
     fixture.asked(1).await;
     fixture.settle().await;
-    let writes = fixture.api_writes();
-    assert!(writes.is_empty(), "{writes:?}");
+    assert_eq!(fixture.api_writes(), ["POST FailedToInitialize"]);
     edit(&fixture, "n1", |node| {
         node["metadata"]["labels"] = json!({"pool": "a"});
     });
@@ -61,33 +62,65 @@ async fn a_node_that_was_paused_before_its_addresses_were_written_gets_them_when
     assert_eq!(fixture.events(), ["Synced"]);
 }
 
-/// Paused between two tries of one write.
+/// By a timer: the Nodes do not change, and nothing else is due.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_paused_during_a_conflict_is_not_written() {
+async fn a_node_with_the_taint_that_is_left_alone_says_why_after_30_seconds() {
     let fixture = start();
-    fixture.cluster.before_next_patch(|node| {
-        node["metadata"]["labels"] =
-            json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
-        let taints = node["spec"]["taints"].as_array_mut().unwrap();
-        taints.insert(0, json!({"key": "theirs", "effect": "NoSchedule"}));
-    });
-    fixture.register(node("n1"));
-    fixture.settle().await;
-    assert!(fixture.live("n1")["spec"]["providerID"].is_null());
-    let events = fixture.events();
-    assert!(events.is_empty(), "{events:?}");
+    let answer = Effect::BadAnswer(BadAnswer::NotManaged);
+    let fault = Fault::on(Method::BatchGetInstances, answer);
+    fixture
+        .cloud
+        .inject(fault.for_node("unmanaged".parse().unwrap()));
+    let mut foreign = node("foreign");
+    foreign["spec"]["providerID"] = json!("other://1");
+    let mut paused = node("paused");
+    paused["metadata"]["labels"] =
+        json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
+    let mut invalid = node("invalid");
+    invalid["metadata"]["annotations"] =
+        json!({"alpha.kubernetes.io/provided-node-ip": "10.0.0.5,10.0.1.5"});
+    for node in [foreign, paused, invalid, node("unmanaged")] {
+        fixture.register(node);
+    }
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(fixture.events(), [""; 0]);
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(fixture.events(), ["FailedToInitialize"; 4]);
+    let said = fixture.cluster.event_messages().join("\n");
+    for why in [
+        "paused is true",
+        "another provider's",
+        "does not manage",
+        "10.0.0.5,10.0.1.5",
+    ] {
+        assert!(said.contains(why), "{why}: {said}");
+    }
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
 }
 
+/// Its failure comes later: a deadline, and a call of its own after that.
 #[tokio::test(start_paused = true)]
-async fn n35_labels_of_another_providers_node_are_not_touched() {
+async fn a_node_whose_lookup_hangs_says_so_after_30_seconds() {
     let fixture = start();
-    let mut foreign = settled("n1", "other://42", "True");
-    foreign["metadata"]["labels"] = json!({
-        "topology.kubernetes.io/zone": "mine",
-        "failure-domain.beta.kubernetes.io/zone": "legacy",
-    });
-    fixture.register(foreign);
-    fixture.settle().await;
-    let writes = fixture.api_writes();
-    assert!(writes.is_empty(), "{writes:?}");
+    let hang = Effect::Hang { duration: None };
+    let fault = Fault::on(Method::BatchGetInstances, hang);
+    fixture.cloud.inject(fault);
+    fixture.register(node("n1"));
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(fixture.events(), ["FailedToInitialize"]);
+}
+
+/// A whole cluster that waits looks like a controller that is well.
+#[tokio::test(start_paused = true)]
+async fn where_no_node_is_the_providers_the_log_says_so() {
+    let warnings = Warnings::listen();
+    let fixture = start();
+    fixture.register(settled("n1", "other://1", "True"));
+    sleep(PERIOD * 2).await;
+    let lines = warnings.with("no node is this provider's");
+    assert!((1..=2).contains(&lines.len()), "{lines:?}");
+    assert!(
+        lines[0].contains("other://1") && lines[0].contains("mock://"),
+        "{lines:?}"
+    );
 }

@@ -5,7 +5,7 @@ use outrigger_provider_mock::{
     faults::{Effect, Fault, InjectedError, Method},
     instances::Maintenance,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{PERIOD, refresh::fleet};
@@ -97,32 +97,5 @@ async fn one_answer_to_a_new_leader_takes_nothing_away() {
     sleep(PERIOD / 2).await;
     assert!(condition(&fixture).is_some() && is_tainted(&fixture));
     sleep(PERIOD * 2).await;
-    assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
-}
-
-/// Its store does not show it yet.
-#[tokio::test(start_paused = true)]
-async fn a_condition_that_an_operator_has_just_set_stays() {
-    let fixture = fleet(3, Preference::List).await;
-    let own = json!({"type": "MaintenancePlanned", "status": "True", "reason": "Operator", "message": "by hand"});
-    fixture.cluster.change_node("n1", |node| {
-        node["status"]["conditions"] = json!([own]);
-    });
-    announce(&fixture, Some(0), "new host");
-    sleep(PERIOD * 4).await;
-    assert_eq!(condition(&fixture), Some(own));
-    assert!(is_tainted(&fixture));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_paused_is_left_alone() {
-    let fixture = fleet(3, Preference::List).await;
-    fixture.cluster.change_node("n1", |node| {
-        node["metadata"]["labels"]["outrigger.dev.node-restriction.kubernetes.io/paused"] =
-            "true".into();
-    });
-    fixture.refresh("n1");
-    announce(&fixture, Some(0), "new host");
-    sleep(PERIOD * 3).await;
     assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
 }

@@ -3,17 +3,13 @@
 use std::time::Duration;
 
 use outrigger_core::node::deletion_limit::DeletionLimits;
-use outrigger_provider_mock::{
-    cloud::Preference,
-    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
-    instances::InstanceSpec,
-};
+use outrigger_provider_mock::{cloud::Preference, instances::InstanceSpec};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::{PERIOD, hosted, start_in, synthesizing};
 use crate::{
-    fixture::{Fixture, cloud},
+    fixture::{Fixture, cloud, days_and_hours, each_costs_as_much},
     lifecycle,
 };
 use outrigger_kubernetes::fixture::{node, settled};
@@ -92,64 +88,17 @@ async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_is_tried_again_and_a_paused_node_is_left_alone() {
-    let fixture = fleet(2, Preference::List).await;
-    fixture.cluster.change_node("n1", |node| {
-        node["metadata"]["labels"] =
-            json!({"outrigger.dev.node-restriction.kubernetes.io/paused": "true"});
-    });
-    for name in ["n0", "n1"] {
-        edit_addresses(&fixture, name);
-    }
-    fixture.cluster.refuse("/status", 500, 3);
-    sleep(PERIOD * 2).await;
-    let addresses = |name| {
-        fixture.live(name)["status"]["addresses"]
-            .as_array()
-            .unwrap()
-            .len()
-    };
-    assert!(addresses("n0") > 1);
-    assert_eq!(addresses("n1"), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn n35_an_answer_that_says_nothing_changes_nothing() {
-    let spoilt = |answer| Effect::BadAnswer(answer);
-    let down = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-    for (method, effect) in [
-        (Method::ListInstances, Effect::Error(down.clone())),
-        (Method::BatchGetInstances, Effect::Error(down)),
-        (Method::BatchGetInstances, spoilt(BadAnswer::Empty)),
-        (Method::BatchGetInstances, spoilt(BadAnswer::BadLabel)),
-        (Method::BatchGetInstances, spoilt(BadAnswer::NotManaged)),
-    ] {
-        let is_list = method == Method::ListInstances;
-        let preference = if is_list {
-            Preference::List
-        } else {
-            Preference::Batch
-        };
-        let fixture = fleet(5, preference).await;
-        let before = fixture.api_writes().len();
-        fixture.cloud.inject(Fault::on(method, effect.clone()));
-        sleep(PERIOD * 3).await;
-        let writes = writes_after(&fixture, before);
-        assert_eq!(writes, Vec::<String>::new(), "{effect:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_listed_is_asked_about_and_counted_while_its_kubelet_is_alive() {
+async fn a_node_that_is_not_listed_is_asked_about_and_says_so_while_its_kubelet_is_alive() {
     let fixture = fleet(30, Preference::List).await;
     fixture.cluster.change_node("n3", |node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
     });
     fixture.refresh("n3");
     fixture.cloud.delete("n3").unwrap();
-    let before = fixture.api_writes().len();
+    let before = fixture.events().len();
     sleep(PERIOD * 2).await;
-    assert_eq!(writes_after(&fixture, before), Vec::<String>::new());
+    let events = fixture.events().split_off(before);
+    assert_eq!(events, ["InstanceNotFound"]);
     let metrics = fixture.metrics();
     let counted = metrics
         .lines()
@@ -204,4 +153,24 @@ async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider
         let never = "outrigger_node_absent_while_ready_total 0";
         assert!(metrics.contains(never), "{preference:?}: {metrics}");
     }
+}
+
+/// Its Nodes come and go.
+#[tokio::test(start_paused = true)]
+async fn each_day_of_a_fleet_costs_as_much_as_the_day_before() {
+    let fixture = fleet(100, Preference::List).await;
+    let ((count, hours), mut days) = (days_and_hours(), Vec::new());
+    for day in 0..count {
+        for hour in 0..hours {
+            let name = format!("day-{day}-{hour}");
+            fixture.register(node(&name));
+            fixture.initialized(&name).await;
+            sleep(Duration::from_mins(40)).await;
+            fixture.vanish(&name);
+            fixture.cloud.delete(&name);
+            sleep(Duration::from_mins(20)).await;
+        }
+        days.push(fixture.day());
+    }
+    each_costs_as_much(&days);
 }

@@ -84,3 +84,22 @@ async fn a_label_that_another_client_undoes_is_answered_with_back_off() {
         "{events:?}"
     );
 }
+
+/// A kubelet that writes its own addresses all the time: sweeps put them right, and load balancers do not follow.
+#[tokio::test(start_paused = true)]
+async fn the_second_sweep_that_puts_addresses_right_names_who_writes_them() {
+    let fixture = initialized().await;
+    let own = |node: &mut Value| {
+        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.0.2.66"}]);
+    };
+    for warnings in [0, 1] {
+        fixture.cluster.change_node("n1", own);
+        fixture.refresh("n1");
+        sleep(PERIOD + Duration::from_secs(20)).await;
+        let events = fixture.events();
+        let named = events
+            .iter()
+            .filter(|one| *one == "OverwrittenByAnotherClient");
+        assert_eq!(named.count(), warnings, "{events:?}");
+    }
+}

@@ -28,31 +28,6 @@ fn l5_only_a_confirmed_absence_deletes() {
     );
 }
 
-/// Q-38, --node-deletion-confirm.
-#[test]
-fn q38_it_takes_two_answers_by_default() {
-    let mut rig = Rig::new(DeletionLimits::default());
-    let node = lost("n1");
-    assert_eq!(rig.check(0, &node), Check::Ask);
-    let again =
-        LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain { at: at(6) }));
-    assert_eq!(
-        rig.answered(1, &node, &GONE),
-        LifecycleDecision {
-            action: again,
-            next: Check::At(at(6))
-        }
-    );
-    assert_eq!(rig.check(6, &node), Check::Ask);
-    assert_eq!(
-        rig.answered(6, &node, &GONE),
-        LifecycleDecision {
-            action: deletion(&node),
-            next: Check::At(at(11))
-        }
-    );
-}
-
 /// Q-4: an id may have come, or a change that cannot be decoded.
 #[test]
 fn q4_a_deletion_presumes_uid_and_version() {
@@ -166,75 +141,6 @@ fn a_clock_that_is_behind_keeps_no_node_young_for_longer_than_the_delay() {
     );
 }
 
-#[test]
-fn deletions_above_the_limit_wait_until_an_operator_confirms() {
-    let mut rig = Rig::quick();
-    let nodes: Vec<NodeView> = (0..60).map(|n| lost(&format!("n{n}"))).collect();
-    let says = |rig: &mut Rig, seconds, node: &NodeView| {
-        assert_eq!(rig.check(seconds, node), Check::Ask);
-        rig.answered(seconds, node, &GONE)
-    };
-    for node in &nodes[..10] {
-        assert_eq!(says(&mut rig, 0, node).action, deletion(node));
-        rig.lifecycle.removed(at(0), &node.name);
-        rig.nodes -= 1;
-    }
-    let limited = Withheld::Refused(DeletionRefusal::LimitExceeded { until: at(300) });
-    let verdict = says(&mut rig, 0, &nodes[10]);
-    assert_eq!(verdict.action, LifecycleAction::Withhold(limited));
-    // Checked on as usual: it may come back.
-    assert_eq!(verdict.next, Check::At(at(5)));
-
-    for node in &nodes[11..] {
-        says(&mut rig, 1, node);
-    }
-    let held = Withheld::Refused(DeletionRefusal::AwaitsOperator(Doubt::Majority));
-    let verdict = says(&mut rig, 6, &nodes[11]);
-    assert_eq!(verdict.action, LifecycleAction::Withhold(held));
-    let confirmed = labelled(&nodes[12], LABEL_CONFIRM_DELETION);
-    assert_eq!(
-        says(&mut rig, 7, &confirmed).action,
-        LifecycleAction::Delete(Deletion {
-            uid: "uid-n12".into(),
-            resource_version: "7".into(),
-            release: Release::Operator,
-            never_found: None,
-        })
-    );
-}
-
-/// The second look is taken when it is due, not at the next check of a long-lost node.
-#[test]
-fn the_second_look_is_on_time() {
-    let mut rig = Rig::new(DeletionLimits {
-        confirm: 1,
-        burst: 0,
-        fraction: 0.0,
-        window: Duration::from_secs(33),
-        ..DeletionLimits::default()
-    });
-    let node = lost("n1");
-    let exists = found(&lost("n2"), PowerState::Running);
-    rig.lifecycle
-        .observed(at(1), &ready(&lost("n2")), Some(&exists));
-    let mut looks = Vec::new();
-    let mut now = 0;
-    loop {
-        assert_eq!(rig.check(now, &node), Check::Ask);
-        looks.push(now);
-        let verdict = rig.answered(now, &node, &GONE);
-        if let LifecycleAction::Delete(deletion) = verdict.action {
-            assert_eq!(deletion.release, Release::SecondLook);
-            break;
-        }
-        let Check::At(next) = verdict.next else {
-            panic!("{verdict:?}");
-        };
-        now = next.as_second() - at(0).as_second();
-    }
-    assert_eq!(looks, [0, 5, 10, 15, 20, 25, 30, 33]);
-}
-
 /// No deletion is sent on a contradiction, nor while the provider says that it is not well.
 #[test]
 fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
@@ -297,65 +203,6 @@ fn answers_to_the_cloud_node_loop_count_for_and_against_the_provider() {
     assert_eq!(count(&mut rig), (1, 0));
     // A ready node is never deleted, whatever is said of it.
     assert_eq!(rig.check(4, &alive), READY);
-}
-
-#[test]
-fn reasons_are_sentences_and_labels() {
-    for (withheld, label, text) in [
-        (
-            Withheld::NotOwned,
-            "not_owned",
-            "it has no provider ID, and either --node-selector does not select it or the cluster \
-             has nodes of another provider",
-        ),
-        (
-            Withheld::Young { until: at(60) },
-            "young",
-            "it is so young that its instance may not be visible before 2026-11-21T10:01:00Z",
-        ),
-        (
-            Withheld::ProviderNotReady {
-                reason: "degraded: no credentials".into(),
-            },
-            "provider_not_ready",
-            "the provider is not READY right before the deletion (degraded: no credentials); the node stays until \
-             it is; BY_OPERATOR",
-        ),
-        (
-            Withheld::NeverFound {
-                question: AskedFor::about(&NodeView {
-                    provider_id: "".into(),
-                    ..lost("n4.example.com")
-                }),
-                until: None,
-            },
-            "never_found",
-            "no instance named \"n4.example.com\" (compare the Node's name with the cloud's) was ever found; the node \
-             stays until its kubelet has been silent, and the provider has found none, for 15 min",
-        ),
-        (
-            Withheld::Refused(DeletionRefusal::Off),
-            "off",
-            "deletion is switched off (--node-deletion-enabled=false)",
-        ),
-    ] {
-        let text = text.replace("BY_OPERATOR", BY_OPERATOR);
-        assert_eq!((withheld.as_str(), withheld.to_string()), (label, text));
-    }
-    for (doubt, label) in [
-        (Inconclusive::NoAnswer, "no_answer"),
-        (Inconclusive::NotConfirmed, "not_confirmed"),
-        (Inconclusive::NodeChanged, "node_changed"),
-        (
-            Inconclusive::AnotherInstance {
-                instance_id: "x".into(),
-            },
-            "another_instance",
-        ),
-    ] {
-        assert_eq!(doubt.as_str(), label);
-        assert!(!doubt.to_string().is_empty());
-    }
 }
 
 /// A changed Ready condition is the sign of a machine, though the node was never seen ready.
@@ -481,33 +328,6 @@ fn a_node_never_found_is_deleted_only_after_15_minutes_of_silence_and_says_what_
         let is_deleted = matches!(action, LifecycleAction::Delete(_));
         assert_eq!(!is_deleted, never_found, "{id:?} {tainted} {action:?}");
     }
-}
-
-/// Or an operator, or an end that was announced.
-#[test]
-fn the_only_node_waits_for_another_one() {
-    let node = lost("n1");
-    let mut rig = Rig::lonely(DeletionLimits::default());
-    rig.nodes = 1;
-    rig.check(0, &node);
-    rig.answered(1, &node, &GONE);
-    let facts_need = |rig: &Rig| rig.lifecycle.needs_other(at(6), &node);
-    assert!(facts_need(&rig));
-    let waits = LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::AwaitsOperator(
-        Doubt::FindsNone,
-    )));
-    for seconds in [6, 6_000] {
-        assert_eq!(rig.answered(seconds, &node, &GONE).action, waits);
-    }
-    let announced = tainted(&node, "ToBeDeletedByClusterAutoscaler=1:NoSchedule");
-    let action = rig.answered(6_001, &announced, &GONE).action;
-    assert!(
-        matches!(&action, LifecycleAction::Delete(deletion) if deletion.release == Release::Announced),
-        "{action:?}"
-    );
-    rig.finds_other(6_002);
-    assert!(!facts_need(&rig));
-    assert_eq!(rig.answered(6_003, &node, &GONE).action, deletion(&node));
 }
 
 /// Confirmed in one incident, they came back, and in the next they are withheld again.

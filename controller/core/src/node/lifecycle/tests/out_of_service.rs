@@ -1,9 +1,6 @@
 use super::*;
-use crate::{
-    decision::DecisionReason,
-    node::{
-        EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
-    },
+use crate::node::{
+    EFFECT_NO_EXECUTE, LABEL_OUT_OF_SERVICE_AFTER, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
 };
 
 const MINUTE: i64 = 60;
@@ -80,25 +77,6 @@ fn a_machine_that_was_stopped_for_so_long_takes_its_node_out_of_service() {
     assert_eq!(decision.action, out_of_service(&node));
     // Should the write fail.
     assert_eq!(decision.next, Check::At(at(6 + AFTER)));
-}
-
-/// The taint that keeps new Pods away is the first.
-#[test]
-fn a_node_without_the_shutdown_taint_gets_that_one() {
-    let mut rig = rig();
-    let node = lost("n1");
-    for seconds in [1, 10, AFTER, 2 * AFTER] {
-        let action = rig.says_stopped(seconds, &node);
-        assert!(
-            matches!(action, LifecycleAction::AddShutdownTaint(_)),
-            "{action:?}"
-        );
-    }
-    let tainted = stopped("n1");
-    assert_eq!(
-        rig.says_stopped(3 * AFTER, &tainted),
-        out_of_service(&tainted)
-    );
 }
 
 #[test]
@@ -413,85 +391,6 @@ fn fleet(rig: &mut Rig, count: usize, last: i64) -> Vec<LifecycleAction> {
 }
 
 #[test]
-fn as_many_as_the_rate_limit_allows_fail_over_and_of_more_none_does() {
-    let mut few = rig();
-    for action in fleet(&mut few, 10, 1 + AFTER) {
-        assert!(
-            matches!(action, LifecycleAction::TakeOutOfService(_)),
-            "{action:?}"
-        );
-    }
-    let mut many = rig();
-    let until = at(1 + AFTER + 5 * MINUTE);
-    for action in fleet(&mut many, 11, 1 + AFTER) {
-        assert_eq!(action, kept(InService::LimitExceeded { until }));
-    }
-}
-
-#[test]
-fn a_second_look_a_window_later_releases_them_if_the_provider_finds_others_that_run() {
-    let later = 1 + AFTER + 5 * MINUTE;
-    for (power, expected) in [
-        (None, Some(InService::NoneRuns)),
-        (Some(PowerState::Shutdown), Some(InService::NoneRuns)),
-        (Some(PowerState::Running), None),
-    ] {
-        let mut rig = rig();
-        fleet(&mut rig, 20, 1 + AFTER);
-        rig.lifecycle = {
-            // Found before, and not since.
-            let mut lonely = Rig::lonely(DeletionLimits::default());
-            lonely.out_of_service_after = rig.out_of_service_after;
-            lonely.finds_other(1 + AFTER);
-            fleet(&mut lonely, 20, 1 + AFTER);
-            lonely.lifecycle
-        };
-        if let Some(power) = power {
-            let other = ready(&lost("other"));
-            rig.lifecycle
-                .other_answered(at(later), &other, Some(&found(&other, power)));
-        }
-        let node = stopped("n7");
-        let action = rig.says_stopped(later, &node);
-        assert_eq!(
-            action,
-            expected.map_or_else(|| out_of_service(&node), kept),
-            "{power:?}"
-        );
-    }
-}
-
-/// Taints of the window count, and whatever the cloud says of nodes that are ready.
-#[test]
-fn what_was_taken_out_lately_and_contradictions_count() {
-    let mut lately = rig();
-    fleet(&mut lately, 10, 1 + AFTER);
-    for n in 0..10 {
-        lately
-            .lifecycle
-            .taken_out_of_service(at(1 + AFTER), &format!("n{n}").into());
-    }
-    let next = stopped("next");
-    lately.says_stopped(2 + AFTER, &next);
-    lately.says_stopped(10 + AFTER, &next);
-    let counts = lately.lifecycle.stop_counts(at(10 + AFTER), 100);
-    assert_eq!((counts.absent, counts.deleted), (1, 10));
-
-    let mut contradicted = rig();
-    for n in 0..11 {
-        let node = ready(&lost(&format!("r{n}")));
-        contradicted
-            .lifecycle
-            .observed(at(AFTER), &node, Some(&shutdown(&node)));
-    }
-    let [action] = &fleet(&mut contradicted, 1, 1 + AFTER)[..] else {
-        panic!();
-    };
-    let until = at(1 + AFTER + 5 * MINUTE);
-    assert_eq!(*action, kept(InService::LimitExceeded { until }));
-}
-
-#[test]
 fn if_more_than_half_are_stopped_none_is_taken_out_in_a_cluster_of_three_too() {
     for (nodes, stopped, taken) in [
         (1, 1, 0),
@@ -546,19 +445,6 @@ fn no_node_is_taken_out_before_another_is_found_that_runs() {
     );
     rig.finds_other(2 + AFTER);
     assert_eq!(rig.says_stopped(3 + AFTER, &node), out_of_service(&node));
-}
-
-#[test]
-fn when_most_nodes_are_stopped_an_operator_decides() {
-    let mut rig = Rig { nodes: 10, ..rig() };
-    fleet(&mut rig, 6, 1 + AFTER);
-    let node = stopped("n1");
-    for seconds in [2 + AFTER, 2 * AFTER, 10 * AFTER] {
-        assert_eq!(
-            rig.says_stopped(seconds, &node),
-            kept(InService::MajorityStopped)
-        );
-    }
 }
 
 /// A label keeps them in service, or their kubelet has reported since, or they are out of service: the cloud says of most
@@ -654,66 +540,4 @@ fn a_last_look_sees_a_provider_in_trouble_and_what_another_loop_was_told() {
     let running = found(&node, PowerState::Running);
     rig.lifecycle.observed(at(2 + AFTER), &node, Some(&running));
     assert!(matches!(look(&rig, None), Err(InService::NotYet { .. })));
-}
-
-#[test]
-fn each_reason_says_what_an_operator_can_do() {
-    let by_hand = "an operator who knows that it is stopped adds the taint by hand: kubectl taint node NODE \
-                   node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
-    for (why, label, text) in [
-        (
-            InService::LimitExceeded { until: at(1) },
-            "limit_exceeded",
-            "too many nodes are stopped together; a second look at 2026-11-21T10:00:01Z decides"
-                .into(),
-        ),
-        (
-            InService::MajorityStopped,
-            "majority_stopped",
-            format!("more than half of the provider's nodes are stopped; {by_hand}"),
-        ),
-        (
-            InService::NoneRuns,
-            "none_runs",
-            format!(
-                "the provider was asked again, and has found no other node of the cluster that runs; {by_hand}"
-            ),
-        ),
-        (
-            InService::DeletionsLimited,
-            "deletions_limited",
-            format!(
-                "more nodes are absent from the cloud than the rate limit of deletions allows; {by_hand}"
-            ),
-        ),
-    ] {
-        assert_eq!((why.as_str(), why.to_string()), (label, text));
-    }
-}
-
-#[test]
-fn it_is_said_why_a_stopped_node_stays_in_service() {
-    let node = stopped("n1");
-    let out = format!("shutdown:NoSchedule {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute");
-    let reports = NodeView {
-        ready: Ready::False,
-        ..node.clone()
-    };
-    for (after, node, why) in [
-        (0, &node, "no --out-of-service-after"),
-        (600, &reports, "its kubelet is not silent"),
-        (600, &tainted(&node, &out), "the Node is out of service"),
-    ] {
-        let mut rig = Rig {
-            out_of_service_after: Duration::from_secs(after),
-            ..rig()
-        };
-        let lookup = shutdown(node);
-        rig.with(1, |lifecycle, facts| {
-            let decided = lifecycle.answered(at(1), node, node, Some(&lookup), facts);
-            let reason = DecisionReason::of_action(node, Some(&lookup), facts, &decided.action);
-            assert_eq!(reason.rule, "keep");
-            assert!(reason.text.contains(why), "{reason:?}");
-        });
-    }
 }
