@@ -49,7 +49,6 @@ use super::{
     api::Api,
     error::{AnswerTimeout, Fenced},
     metrics::{ClientMetrics, is_watch},
-    traffic::Traffic,
 };
 
 /// How long the API server may take to begin an answer to anything but a watch. A webhook may take 30 s of a write.
@@ -92,7 +91,6 @@ pub struct Clients {
     server: ApiServer,
     reach: Reach,
     metrics: ClientMetrics,
-    traffic: Traffic,
 }
 
 #[derive(Clone)]
@@ -127,7 +125,6 @@ impl Clients {
             reach: Reach::of(&server, None).await?,
             server,
             metrics,
-            traffic: Traffic::default(),
         })
     }
 
@@ -145,11 +142,6 @@ impl Clients {
         })
     }
 
-    /// The writes in flight of all clients, which events yield to.
-    pub fn traffic(&self) -> Traffic {
-        self.traffic.clone()
-    }
-
     /// URL of the API server, for messages.
     pub fn server(&self) -> String {
         self.server.config.cluster_url.to_string()
@@ -164,7 +156,6 @@ impl Clients {
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
-            traffic: self.traffic.clone(),
             host: url.authority().map_or("", Authority::as_str).into(),
         };
         let base_uri = self.server.config.base_uri_layer();
@@ -203,7 +194,6 @@ struct Govern {
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
     places: Arc<Semaphore>,
     metrics: ClientMetrics,
-    traffic: Traffic,
     host: Arc<str>,
 }
 
@@ -242,10 +232,7 @@ where
         request.headers_mut().insert(USER_AGENT, agent);
         let method = request.method().clone();
         let is_watch = is_watch(request.uri());
-        let in_flight = govern.traffic.begin(&method, request.uri());
         Box::pin(async move {
-            // From the wait for the budget on: an event must not take the place of a write that waits.
-            let _in_flight = in_flight;
             if let Some(limiter) = &govern.limiter {
                 let since = Instant::now();
                 limiter.until_ready().await;

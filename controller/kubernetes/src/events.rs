@@ -5,42 +5,67 @@
 //!        └─ full: dropped, counted             └─ above the limit: dropped, counted
 //! ```
 //!
-//! Events are hints for people: nothing depends on them. An event yields to the writes of Nodes and
-//! Services in flight ([`Traffic`]), up to half a second each time and only while the queue is less than
-//! half full, so that sustained writes delay events and lose none. A write that fails is tried for about two
-//! minutes (E-5), during which the others wait: the API server has other worries.
+//! Events are hints for people: nothing depends on them. A write that fails is tried for about two minutes (E-5), during
+//! which the others wait: the API server has other worries.
 //! RBAC: `create` and `patch` on `events`.
 //!
 //! kube-runtime's recorder writes another kind, `events.k8s.io/v1`, whose repeats have no count and keep the first
 //! message, and its caller waits for each write.
 
 mod memory;
-mod metrics;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 pub use outrigger_core::event::{EventContent, EventType, ObjectRef};
 use outrigger_core::text;
-use outrigger_runtime::clock::time_of_day;
-use tokio::sync::{
-    mpsc::{self, error::TrySendError},
-    watch,
+use outrigger_runtime::{clock::time_of_day, metric_families, telemetry::Labels};
+use prometheus_client::metrics::{counter::Counter, family::Family};
+use tokio::{
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+    time::timeout,
 };
 
-use self::metrics::count;
-pub use self::{metrics::EventMetrics, writer::EventWriter};
-use super::{api::Api, traffic::Traffic};
+pub use self::writer::EventWriter;
+use super::api::Api;
 
 /// How many events may wait. client-go has room for 1,000, and a writer that lags behind a cold
 /// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
 const QUEUE: usize = 10_000;
 
-/// An event in the queue.
+metric_families! {
+    /// Counters of events, each of which exists from the start.
+    pub struct EventMetrics {
+        written: Family<Labels<1>, Counter> = of(["created", "repeated"]),
+            "outrigger_events_written", "Writes of events that the API server accepted";
+        dropped: Family<Labels<1>, Counter> = of(["overflow", "spam", "shutdown"]),
+            "outrigger_events_dropped", "Events that were never sent to the API server";
+        failed: Family<Labels<1>, Counter> = of(["refused", "unreachable"]),
+            "outrigger_events_failed", "Writes of events that were given up";
+    }
+}
+
+/// Counters by `reason`.
+fn of<const N: usize>(reasons: [&'static str; N]) -> Family<Labels<1>, Counter> {
+    let family = Family::default();
+    for reason in reasons {
+        count(&family, reason, 0);
+    }
+    family
+}
+
+fn count(family: &Family<Labels<1>, Counter>, reason: &'static str, events: u64) {
+    family.get_or_create(&[("reason", reason)]).inc_by(events);
+}
+
+/// An event before it is written.
 #[derive(Clone, Debug)]
 struct Event {
     /// The reporting component (E-6).
@@ -50,11 +75,17 @@ struct Event {
     at: Timestamp,
 }
 
+/// An entry of the queue.
+enum Recorded {
+    Event(Event),
+    /// Answered once all before it is written or given up.
+    Flush(oneshot::Sender<()>),
+}
+
 /// Makes [`Recorder`]s and waits for what they recorded. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Event>,
-    unsettled: Unsettled,
+    queue: mpsc::Sender<Recorded>,
     metrics: EventMetrics,
 }
 
@@ -65,28 +96,13 @@ pub struct Recorder {
     events: Events,
 }
 
-/// How many events are recorded and neither written nor given up.
-type Unsettled = Arc<watch::Sender<usize>>;
-
 impl Events {
-    /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests
-    /// go through `api` and yield to the writes of `traffic`.
-    pub fn new(api: Api, traffic: Traffic, metrics: &EventMetrics) -> (Self, EventWriter) {
+    /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests go through `api`.
+    pub fn new(api: Api, metrics: &EventMetrics) -> (Self, EventWriter) {
         let (queue, recorded) = mpsc::channel(QUEUE);
-        let unsettled = Unsettled::default();
-        let writer = EventWriter::new(
-            api,
-            traffic,
-            recorded,
-            Arc::clone(&unsettled),
-            metrics.clone(),
-        );
-        let events = Self {
-            queue,
-            unsettled,
-            metrics: metrics.clone(),
-        };
-        (events, writer)
+        let metrics = metrics.clone();
+        let writer = EventWriter::new(api, recorded, metrics.clone());
+        (Self { queue, metrics }, writer)
     }
 
     /// A recorder of events with the source `component` (E-6).
@@ -100,21 +116,14 @@ impl Events {
     /// Waits until all that is recorded is written or given up, but no longer than `limit`. Tells
     /// whether nothing is left.
     pub async fn flush(&self, limit: Duration) -> bool {
-        let mut unsettled = self.unsettled.subscribe();
-        let settled = unsettled.wait_for(|count| *count == 0);
-        tokio::time::timeout(limit, settled).await.is_ok()
-    }
-
-    fn record(&self, event: Event) {
-        self.unsettled.send_modify(|count| *count += 1);
-        if let Err(error) = self.queue.try_send(event) {
-            let reason = match error {
-                TrySendError::Full(_) => "overflow",
-                TrySendError::Closed(_) => "shutdown",
-            };
-            count(&self.metrics.dropped, reason, 1);
-            settle(&self.unsettled);
-        }
+        let (done, settled) = oneshot::channel();
+        let flushed = async {
+            // A writer that has ended has nothing left.
+            if self.queue.send(Recorded::Flush(done)).await.is_ok() {
+                let _ = settled.await;
+            }
+        };
+        timeout(limit, flushed).await.is_ok()
     }
 }
 
@@ -131,15 +140,17 @@ impl Recorder {
             note = &*content.message,
             "event"
         );
-        self.events.record(Event {
+        let event = Event {
             component: self.component,
             object,
             content,
             at: time_of_day(),
-        });
+        };
+        let reason = match self.events.queue.try_send(Recorded::Event(event)) {
+            Ok(()) => return,
+            Err(TrySendError::Full(_)) => "overflow",
+            Err(TrySendError::Closed(_)) => "shutdown",
+        };
+        count(&self.events.metrics.dropped, reason, 1);
     }
-}
-
-fn settle(unsettled: &watch::Sender<usize>) {
-    unsettled.send_modify(|count| *count = count.saturating_sub(1));
 }

@@ -15,7 +15,6 @@ pub mod patch;
 pub mod refusals;
 pub mod services;
 pub mod store;
-pub mod traffic;
 pub mod volumes;
 pub mod watch;
 pub mod writer;

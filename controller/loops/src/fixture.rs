@@ -64,7 +64,6 @@ use outrigger_kubernetes::{
     fixture::{Cluster, PATIENCE, UNINITIALIZED},
     leader::Handle,
     store::{Origin, Store},
-    traffic::Traffic,
     watch::Sight,
 };
 use outrigger_provider_client::Provider;
@@ -142,7 +141,7 @@ impl Fixture {
         let (provider, wire) = provider::connect(&cloud, provider, &mut registry, &mut tasks);
         let metrics = EventMetrics::register(&mut registry);
         let api = Api::new(cluster.client());
-        let (events, writer) = Events::new(api.clone(), Traffic::default(), &metrics);
+        let (events, writer) = Events::new(api.clone(), &metrics);
         tasks.spawn(writer.run(CancellationToken::new()));
         let nodes = Arc::new(Store::default());
         let store = Arc::clone(&nodes);

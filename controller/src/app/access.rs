@@ -106,7 +106,7 @@ impl ApiAccess {
         stop: &CancellationToken,
     ) -> Events {
         let api = Api::new(clients.build(name, self.budget));
-        let (events, writer) = Events::new(api, clients.traffic(), &self.event_metrics);
+        let (events, writer) = Events::new(api, &self.event_metrics);
         parts.spawn("event writer", writer.run(stop.clone()));
         events
     }

@@ -80,7 +80,6 @@ fn govern(budget: Budget) -> Govern {
         places: Arc::new(Semaphore::new(IN_FLIGHT)),
         metrics: ClientMetrics::default(),
         host: "host".into(),
-        traffic: Traffic::default(),
     }
 }
 

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 
 use super::Event;
 
-/// So many events, and so many sources with their objects, are remembered at least: client-go's number.
-const REMEMBERED: usize = 4096;
+/// So many events, and so many sources with their objects, are remembered at most. client-go remembers half as many.
+const REMEMBERED: usize = 8192;
 
-/// Events that one source may write about one object in one go, and how long it takes to earn
-/// another one.
-const BURST: f64 = 25.0;
-const SECONDS_PER_EVENT: f64 = 300.0;
+/// Events that one source may write about one object in one go, and in how many seconds it earns another one: those of
+/// client-go's spam filter.
+const BURST: i64 = 25;
+const SECONDS_PER_EVENT: i64 = 300;
 
 /// A name longer than this is no DNS subdomain, and the API server refuses it.
 const MAX_NAME: usize = 253;
@@ -36,17 +36,10 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 pub(super) struct EventMemory {
     /// By source, object, type, reason and message.
-    records: Recent<Record>,
-    /// By source and object.
-    buckets: Recent<TokenBucket>,
+    records: HashMap<u64, Record>,
+    /// When a source has earned its whole burst again, in seconds; by source and object.
+    earned_at: HashMap<u64, i64>,
     last_stamp: i128,
-}
-
-/// The same as client-go's spam filter; full at first.
-#[derive(Debug, Default)]
-struct TokenBucket {
-    missing: f64,
-    last: Timestamp,
 }
 
 impl EventMemory {
@@ -63,7 +56,7 @@ impl EventMemory {
         ));
         let content = &event.content;
         let identity = digest(&(source, content.kind, &content.reason, &content.message));
-        let record = self.records.get_or_default(identity);
+        let record = entry(&mut self.records, identity);
         if record.count == 0 {
             // Two events of one moment, or a clock that was set back, must not share a name.
             self.last_stamp = event.at.as_nanosecond().max(self.last_stamp + 1);
@@ -71,41 +64,23 @@ impl EventMemory {
             record.first = event.at;
         }
         record.count = record.count.saturating_add(1);
-        let bucket = self.buckets.get_or_default(source);
-        bucket.take(event.at).then(|| record.clone())
-    }
-}
-
-impl TokenBucket {
-    fn take(&mut self, at: Timestamp) -> bool {
-        // Zero when the clock went back.
-        let passed = at.duration_since(self.last).as_secs_f64().max(0.0);
-        self.missing = (self.missing - passed / SECONDS_PER_EVENT).max(0.0);
-        self.last = self.last.max(at);
-        let enough = self.missing <= BURST - 1.0;
-        if enough {
-            self.missing += 1.0;
+        let now = event.at.as_second();
+        let earned_at = entry(&mut self.earned_at, source);
+        let missing = (*earned_at - now).max(0);
+        if missing > (BURST - 1) * SECONDS_PER_EVENT {
+            return None;
         }
-        enough
+        *earned_at = now + missing + SECONDS_PER_EVENT;
+        Some(record.clone())
     }
 }
 
-/// A map in two generations: an entry is forgotten if it was not used while [`REMEMBERED`] others were.
-#[derive(Debug, Default)]
-struct Recent<V> {
-    young: HashMap<u64, V>,
-    old: HashMap<u64, V>,
-}
-
-impl<V: Default> Recent<V> {
-    fn get_or_default(&mut self, key: u64) -> &mut V {
-        let held = self.old.remove(&key);
-        if self.young.len() >= REMEMBERED && !self.young.contains_key(&key) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        let value = || held.unwrap_or_default();
-        self.young.entry(key).or_insert_with(value)
+/// The entry of `key`. All are forgotten once there are too many, which costs no more than a new Event for a repeat.
+fn entry<V: Default>(entries: &mut HashMap<u64, V>, key: u64) -> &mut V {
+    if entries.len() >= REMEMBERED && !entries.contains_key(&key) {
+        entries.clear();
     }
+    entries.entry(key).or_default()
 }
 
 /// `<object>.<hex nanoseconds>` (E-1), with a long object's name cut.

@@ -15,8 +15,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EventContent, EventMetrics, Events, ObjectRef, QUEUE, Recorder};
-use crate::{api::Api, fixture::scripted, traffic::Traffic};
+use super::{EventContent, EventMetrics, Events, ObjectRef, Recorder};
+use crate::{api::Api, fixture::scripted};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,7 +55,6 @@ struct Rig {
     events: Events,
     recorder: Recorder,
     metrics: EventMetrics,
-    traffic: Traffic,
     script: Arc<Mutex<Script>>,
     shutdown: CancellationToken,
     tasks: JoinSet<()>,
@@ -101,8 +100,8 @@ impl Rig {
             }
             .boxed()
         });
-        let (metrics, traffic) = (EventMetrics::default(), Traffic::default());
-        let (events, writer) = Events::new(Api::new(client), traffic.clone(), &metrics);
+        let metrics = EventMetrics::default();
+        let (events, writer) = Events::new(Api::new(client), &metrics);
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();
@@ -112,7 +111,6 @@ impl Rig {
             recorder: events.recorder("cloud-node-controller"),
             events,
             metrics,
-            traffic,
             script,
             shutdown,
             tasks,

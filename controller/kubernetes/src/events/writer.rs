@@ -9,12 +9,10 @@ use tokio::{sync::mpsc, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Event, EventMetrics, Unsettled,
+    Event, EventMetrics, Recorded, count,
     memory::{EventMemory, Record},
-    metrics::count,
-    settle,
 };
-use crate::{api::Api, error::ApiError, patch::Patch, traffic::Traffic};
+use crate::{api::Api, error::ApiError, patch::Patch};
 
 /// The label of an Event that is new to the API server.
 const CREATED: &str = "created";
@@ -26,33 +24,20 @@ const TRIES: u32 = 12;
 /// same outage do not come back together.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How long one event yields to other writes at most, so that events still come while those never rest.
-const YIELD: Duration = Duration::from_millis(500);
-
 /// The end of the queue of events that writes.
 pub struct EventWriter {
     api: Api,
-    traffic: Traffic,
-    recorded: mpsc::Receiver<Event>,
-    unsettled: Unsettled,
+    recorded: mpsc::Receiver<Recorded>,
     metrics: EventMetrics,
     memory: EventMemory,
     failures: Repeats,
 }
 
 impl EventWriter {
-    pub(super) fn new(
-        api: Api,
-        traffic: Traffic,
-        recorded: mpsc::Receiver<Event>,
-        unsettled: Unsettled,
-        metrics: EventMetrics,
-    ) -> Self {
+    pub(super) fn new(api: Api, recorded: mpsc::Receiver<Recorded>, metrics: EventMetrics) -> Self {
         Self {
             api,
-            traffic,
             recorded,
-            unsettled,
             metrics,
             memory: EventMemory::default(),
             failures: Repeats::default(),
@@ -66,22 +51,23 @@ impl EventWriter {
     }
 
     async fn write_all(&mut self) {
-        while let Some(event) = self.recorded.recv().await {
+        while let Some(recorded) = self.recorded.recv().await {
+            let event = match recorded {
+                Recorded::Event(event) => event,
+                Recorded::Flush(done) => {
+                    let _ = done.send(());
+                    continue;
+                }
+            };
             match self.memory.observe(&event) {
                 Some(record) => self.write(&event, &record).await,
                 None => count(&self.metrics.dropped, "spam", 1),
             }
-            // Last, so that whoever waits in a flush finds all of it counted.
-            settle(&self.unsettled);
         }
     }
 
     /// Writes, with pauses between tries.
     async fn write(&self, event: &Event, record: &Record) {
-        // Once the queue is half full, events that yield would cost others their place.
-        if self.recorded.len() <= self.recorded.max_capacity() / 2 {
-            self.traffic.idle(YIELD).await;
-        }
         let mut pause = PAUSE.mul_f64(fastrand::f64());
         for tries in 1.. {
             let error = match attempt(&self.api, event, record).await {
@@ -111,10 +97,13 @@ impl EventWriter {
 impl Drop for EventWriter {
     fn drop(&mut self) {
         self.recorded.close();
-        let left = self.unsettled.send_replace(0);
+        let mut left = 0_u64;
+        while let Ok(recorded) = self.recorded.try_recv() {
+            left += u64::from(matches!(recorded, Recorded::Event(_)));
+        }
         if left > 0 {
             tracing::warn!(events = left, "events lost: not written in time");
-            count(&self.metrics.dropped, "shutdown", left as u64);
+            count(&self.metrics.dropped, "shutdown", left);
         }
     }
 }
