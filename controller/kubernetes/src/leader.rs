@@ -5,7 +5,7 @@
 //!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
 //!  Lease ◄──────────────── Elector (core::lease) ┤
 //!        ───────────────►     ▲                  └► LeaseTerm::is_valid_now ─► before each write
-//!         watch: look again   └─ Handle: step_down, release, check
+//!         watch: look again   └─ Handle: step_down, release, annotate, check
 //! ```
 //!
 //! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the
@@ -26,7 +26,6 @@ use outrigger_core::{
 
 use crate::watch::Sight;
 
-mod annotations;
 mod elector;
 mod handle;
 mod identity;
@@ -35,7 +34,7 @@ mod metrics;
 mod term;
 
 pub use elector::Elector;
-pub use handle::{Handle, NotAnnotated};
+pub use handle::{Handle, NotLeading};
 pub use identity::{ProcessIdentity, host};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;

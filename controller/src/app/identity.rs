@@ -121,7 +121,7 @@ impl ClusterIdentity {
         );
         self.sight.doubt(EventContent::normal("Resync", &message));
         // If this fails, the value is known.
-        let _ = lock.start_annotating(RESYNC_ANNOTATION, None);
+        drop(lock.annotate(RESYNC_ANNOTATION, None));
     }
 
     /// Asks for a UID that could not be read at the start, and has the leader write what is known to the Lease

@@ -1,6 +1,6 @@
 //! The elector: one loop that decides, sends a request or waits.
 
-use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use outrigger_core::{
@@ -16,8 +16,7 @@ use tracing::{debug, error, info, warn};
 
 use super::{
     EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
-    annotations::Annotations,
-    handle::Command,
+    handle::{Annotation, Annotations, Command},
     lease::{LeaseAnswer, LeaseApi, LeaseObject, LeaseRequest},
     term::{suspended_at_least, suspended_at_most},
 };
@@ -29,7 +28,9 @@ pub struct Elector {
     api: LeaseApi,
     metrics: LeaderMetrics,
     on_event: OnEvent,
-    annotations: Arc<Annotations>,
+    annotations: Annotations,
+    /// In the order in which they were asked for.
+    unwritten: Vec<Annotation>,
     leadership: watch::Sender<Leadership>,
     commands: mpsc::UnboundedReceiver<Command>,
     may_contend: watch::Receiver<bool>,
@@ -84,6 +85,7 @@ impl Elector {
             metrics,
             on_event,
             annotations: Arc::clone(&handle.annotations),
+            unwritten: Vec::new(),
             leadership,
             commands,
             may_contend,
@@ -120,9 +122,9 @@ impl Elector {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => match command {
-                    // An annotation outside the lease term is dropped.
-                    Command::Write if self.renewed.is_none() => self.annotations.clear(),
-                    Command::Write => {}
+                    Command::Annotate(annotation) if self.renewed.is_some() => self.unwritten.push(annotation),
+                    // Outside the lease term it is dropped.
+                    Command::Annotate(_) => {}
                     Command::StepDown(done) => {
                         self.step_down().await;
                         let _ = done.send(());
@@ -151,7 +153,7 @@ impl Elector {
             renewed: self.renewed.map(Instant::into_std),
             contends_at: self.contends_at().map(Instant::into_std),
             not_before: self.not_before.into_std(),
-            renew_early: self.annotations.has_pending(),
+            renew_early: !self.unwritten.is_empty(),
         };
         let now = Instant::now().into_std();
         decide(now, time_of_day(), &self.observed, &replica)
@@ -181,7 +183,7 @@ impl Elector {
                 answer
             }
         };
-        match self.learn(sent, answer, !reads) {
+        match self.learn(sent, answer) {
             Ok(()) if !reads && self.observed.holder() == Some(&self.config.identity.own) => {
                 // The others' time went on while this machine was suspended.
                 let now = Instant::now() + suspended_at_most().saturating_sub(suspended);
@@ -208,14 +210,11 @@ impl Elector {
             _ => return self.api.read(),
         };
         let is_new = lease.metadata.resource_version.is_empty();
-        let annotations = &mut lease.metadata.annotations;
-        if leads {
-            if is_new {
-                // It was deleted: what it said is still so.
-                *annotations = self.annotations.actual();
-            }
-            self.annotations.apply(annotations);
+        if leads && is_new {
+            // It was deleted: what it said is still so.
+            lease.metadata.annotations = self.annotations.lock().clone();
         }
+        self.annotate(&mut lease);
         lease.spec = record;
         if is_new {
             self.api.create(lease)
@@ -224,8 +223,19 @@ impl Elector {
         }
     }
 
+    /// Changes the annotations of `lease`, which is about to be sent.
+    fn annotate(&self, lease: &mut LeaseObject) {
+        let annotations = &mut lease.metadata.annotations;
+        for Annotation { key, value, .. } in &self.unwritten {
+            match value {
+                Some(value) => annotations.insert(key.clone(), value.clone()),
+                None => annotations.remove(key),
+            };
+        }
+    }
+
     /// Stores the lease in the answer to a request that was sent at `sent`.
-    fn learn(&mut self, sent: Instant, answer: LeaseAnswer, wrote: bool) -> Result<(), ApiError> {
+    fn learn(&mut self, sent: Instant, answer: LeaseAnswer) -> Result<(), ApiError> {
         let now = Instant::now();
         self.poll_at = now + self.config.durations.retry(fastrand::f64());
         let lease = answer.inspect_err(|_| self.observed.invalidate())?;
@@ -235,12 +245,12 @@ impl Elector {
         match &lease {
             Some(lease) => {
                 self.revision.answered(&lease.metadata.resource_version);
-                let annotations = &lease.metadata.annotations;
-                self.annotations.observed(annotations, wrote);
+                let annotations = lease.metadata.annotations.clone();
+                *self.annotations.lock() = annotations;
             }
             // A leader makes it again as it was.
             None if self.renewed.is_some() => {}
-            None => self.annotations.observed(&BTreeMap::new(), false),
+            None => self.annotations.lock().clear(),
         }
         self.object = lease;
         Ok(())
@@ -262,25 +272,8 @@ impl Elector {
     /// A renewal was acknowledged.
     fn acknowledged(&mut self, sent: Instant) {
         self.renewed = Some(sent);
-        // A change that came meanwhile is written immediately; one that another client undoes again
-        // (an admission webhook) waits, or the two would write without end.
-        if self.annotations.is_undone() {
-            self.not_before = sent + self.config.durations.retry_period();
-        }
-        let (undone, new) = self.annotations.undone();
-        self.metrics.undone(&self.config.name, undone);
-        for key in new {
-            warn!(
-                lease = self.config.name,
-                annotation = key,
-                "lease does not keep an annotation: an admission policy or webhook changes it in each write"
-            );
-            let message = format!(
-                "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
-                 Its value is lost with each start of the controller; let the writes of {} pass",
-                self.config.identity.own
-            );
-            self.send_event(EventContent::warning("LeaseAnnotationUndone", &message));
+        for annotation in self.unwritten.drain(..) {
+            let _ = annotation.written.send(());
         }
     }
 
@@ -391,7 +384,7 @@ impl Elector {
         loop {
             if self.observed.must_read() {
                 let answer = self.api.read().await;
-                self.learn(Instant::now(), answer, false)?;
+                self.learn(Instant::now(), answer)?;
             }
             let Some(object) = &self.object else {
                 return Ok(());
@@ -401,9 +394,9 @@ impl Elector {
             }
             let mut lease = object.clone();
             lease.spec = lease.spec.released(time_of_day());
-            self.annotations.apply(&mut lease.metadata.annotations);
+            self.annotate(&mut lease);
             let answer = self.api.update(lease, false).await;
-            match self.learn(Instant::now(), answer, true) {
+            match self.learn(Instant::now(), answer) {
                 Err(error) if error.code() == Some(409) && !is_second => is_second = true,
                 result => return result,
             }
@@ -417,22 +410,18 @@ impl Elector {
             self.record_event("stopped leading");
         }
         self.renewed = None;
-        self.annotations.clear();
+        self.unwritten.clear();
         self.metrics.leading(&self.config.name, false);
     }
 
     /// An event about the Lease.
     fn record_event(&self, change: &str) {
-        let message = format!("{} {change}", self.config.identity.own);
-        self.send_event(EventContent::normal(EVENT_REASON, &message));
-    }
-
-    fn send_event(&self, event: EventContent) {
         let object = self.object.as_ref();
         let uid = object.map_or("", |object| &object.metadata.uid);
         let config = &self.config;
         let lease = ObjectRef::lease(&config.namespace, &config.name, uid);
-        (self.on_event)(lease, event);
+        let message = format!("{} {change}", config.identity.own);
+        (self.on_event)(lease, EventContent::normal(EVENT_REASON, &message));
     }
 }
 

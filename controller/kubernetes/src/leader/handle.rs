@@ -1,10 +1,11 @@
 //! Commands of the app to an elector.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{LeaderConfig, Leadership, LeaseTerm, annotations::Annotations};
+use super::{LeaderConfig, Leadership, LeaseTerm};
 
 /// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
 const HEALTH_SLACK: Duration = Duration::from_secs(20);
@@ -13,8 +14,15 @@ const HEALTH_SLACK: Duration = Duration::from_secs(20);
 pub(super) enum Command {
     StepDown(oneshot::Sender<()>),
     Release(oneshot::Sender<()>),
-    /// An annotation is to be written.
-    Write,
+    Annotate(Annotation),
+}
+
+/// An annotation of the Lease that is to be written, or removed. Dropped with the lease term.
+#[derive(Debug)]
+pub(super) struct Annotation {
+    pub(super) key: String,
+    pub(super) value: Option<String>,
+    pub(super) written: oneshot::Sender<()>,
 }
 
 /// Sends commands to an elector; clones share it.
@@ -23,8 +31,11 @@ pub struct Handle {
     pub(super) config: Arc<LeaderConfig>,
     pub(super) leadership: watch::Receiver<Leadership>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
-    pub(super) annotations: Arc<Annotations>,
+    pub(super) annotations: Annotations,
 }
+
+/// The annotations of the Lease, as last seen.
+pub(super) type Annotations = Arc<Mutex<BTreeMap<String, String>>>;
 
 impl Handle {
     /// The lease's namespace.
@@ -86,56 +97,34 @@ impl Handle {
         Ok(())
     }
 
-    /// The Lease's annotation `key`: as last seen, or as it is about to be written.
+    /// The Lease's annotation `key`, as last seen.
     pub fn annotation(&self, key: &str) -> Option<String> {
-        self.annotations.get(key)
+        self.annotations.lock().get(key).cloned()
     }
 
-    /// Sets (or removes) an annotation of the Lease with a renewal that is sent immediately, and waits
-    /// until it is written; what fails or is undone is tried again with the renewals. Only while leading.
+    /// Sets (or removes) an annotation of the Lease with a renewal that is sent immediately; what fails is tried again with
+    /// the renewals. Only while leading. The future waits until the API server has acknowledged it, and may be dropped.
     ///
     /// # Errors
-    /// When the lease term ended before, or the API server answers with another value.
-    pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotAnnotated> {
-        if !self.start_annotating(key, value.clone())? {
-            return Ok(());
-        }
-        let written = self.annotations.written(key).await;
-        if written.value == value {
-            Ok(())
-        } else if written.is_undone {
-            Err(NotAnnotated::Undone {
-                actual: written.value,
-            })
-        } else {
-            Err(NotAnnotated::NotLeading)
-        }
-    }
-
-    /// Does what [`annotate`](Self::annotate) does, without waiting until it is written. Returns whether it has to be.
-    ///
-    /// # Errors
-    /// When the elector has ended.
-    pub fn start_annotating(&self, key: &str, value: Option<String>) -> Result<bool, NotAnnotated> {
-        let is_due = self.annotations.set(key, value);
-        // An elector that is gone has no lease to write.
-        if is_due && self.commands.send(Command::Write).is_err() {
-            return Err(NotAnnotated::NotLeading);
-        }
-        Ok(is_due)
+    /// When the lease term ended before.
+    pub fn annotate(
+        &self,
+        key: &str,
+        value: Option<String>,
+    ) -> impl Future<Output = Result<(), NotLeading>> + use<> {
+        let (written, acknowledged) = oneshot::channel();
+        let key = key.to_owned();
+        // An elector that is gone drops it.
+        let _ = self.commands.send(Command::Annotate(Annotation {
+            key,
+            value,
+            written,
+        }));
+        async move { acknowledged.await.map_err(|_| NotLeading) }
     }
 }
 
-/// Why an annotation of the Lease is not as it was to be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAnnotated {
-    /// The lease is not held (any more).
-    #[error("this process does not hold the lease")]
-    NotLeading,
-    /// An admission policy or webhook changes it in each write.
-    #[error("the API server answers a write of the annotation with another value")]
-    Undone {
-        /// The value on the Lease.
-        actual: Option<String>,
-    },
-}
+/// The lease is not held (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not hold the lease")]
+pub struct NotLeading;

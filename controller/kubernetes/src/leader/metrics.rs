@@ -14,9 +14,6 @@ metric_families! {
         slow: Family<Labels, Counter>,
             "leader_election_slowpath",
             "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name";
-        undone: Family<Labels, Gauge>,
-            "outrigger_lease_annotations_undone",
-            "Annotations of the Lease that an admission policy or webhook changes in each write";
     }
 }
 
@@ -26,20 +23,12 @@ impl LeaderMetrics {
     pub fn sample(&self) {
         self.leading("cloud-controller-manager", true);
         self.slow("cloud-controller-manager");
-        self.undone("cloud-controller-manager", 0);
     }
 
     pub(super) fn leading(&self, lease: &str, leading: bool) {
         self.leading
             .get_or_create(&[("name", lease.to_owned())])
             .set(i64::from(leading));
-    }
-
-    /// So many annotations of the lease are not kept.
-    pub(super) fn undone(&self, lease: &str, annotations: usize) {
-        self.undone
-            .get_or_create(&[("name", lease.to_owned())])
-            .set(i64::try_from(annotations).unwrap_or(i64::MAX));
     }
 
     /// A renewal that had to read the lease first.

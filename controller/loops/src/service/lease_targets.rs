@@ -10,22 +10,14 @@
 //! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call with
 //! former targets is in flight before others go out, and [`LeaseTargets::name`] finds it; or it begins again.
 
-use std::time::Duration;
-
 use outrigger_core::targets::{Inheritance, Revision, TargetsRecord};
 use parking_lot::Mutex;
-use tokio::{
-    sync::{self, Notify, futures::Notified},
-    time::sleep,
-};
+use tokio::sync::{self, Notify, futures::Notified};
 
-use outrigger_kubernetes::leader::{Handle, LeaseTerm, NotAnnotated};
+use outrigger_kubernetes::leader::{Handle, LeaseTerm};
 
 /// Annotation of the Lease with the [`TargetsRecord`].
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
-
-/// How often the Lease is cleared again while another client keeps a value that names targets.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call does not begin.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,26 +128,11 @@ impl LeaseTargets {
         let _ = self.clear().await;
     }
 
-    /// Removes the revision. A policy that drops or empties the annotation does no harm: the next start ensures all load
-    /// balancers. If a policy keeps an earlier revision there, the next start would take those targets for those of all: until
-    /// it is gone no other targets go out, and the Lease has an event.
+    /// Removes the revision, and waits until the API server has acknowledged that.
     async fn clear(&self) -> Result<(), NotBegun> {
         if let Some(lease) = &self.lease {
-            let record = |value: &str| TargetsRecord::parse(value)?.revision;
-            while let Err(error) = lease
-                .annotate(TARGETS_ANNOTATION, Some(self.value(None)))
-                .await
-            {
-                match error {
-                    NotAnnotated::NotLeading => return Err(NotBegun::NotLeading),
-                    NotAnnotated::Undone { actual } => {
-                        if actual.as_deref().and_then(record).is_none() {
-                            break;
-                        }
-                    }
-                }
-                sleep(RETRY).await;
-            }
+            let cleared = lease.annotate(TARGETS_ANNOTATION, Some(self.value(None)));
+            cleared.await.map_err(|_| NotBegun::NotLeading)?;
         }
         self.state.lock().named = None;
         Ok(())
@@ -193,8 +170,8 @@ impl LeaseTargets {
         state.named = Some(revision.clone());
         if let Some(lease) = &self.lease {
             // Not awaited: if it is never written, the next leader sends these targets once more.
-            let _ = lease
-                .start_annotating(TARGETS_ANNOTATION, Some(self.value(Some(revision.clone()))));
+            let value = self.value(Some(revision.clone()));
+            drop(lease.annotate(TARGETS_ANNOTATION, Some(value)));
         }
         true
     }
