@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -36,9 +36,8 @@ impl ProcessIdentity {
     /// The identity in the file at `path`, which outlives a process that is killed; a new one is written to it if it has
     /// none.
     ///
-    /// The kernel's lock on the file proves that the process before is dead: it held it as long as it could act. In a copy,
-    /// which has a lock of its own, no identity counts. Neither does one of another host, since a file system of several
-    /// machines may have two locks on one file.
+    /// The kernel's lock on the file proves that the process before is dead: it held it as long as it could act. An identity
+    /// of another host does not count, since a file system of several machines may have two locks on one file.
     ///
     /// # Errors
     /// If it cannot be opened, read or written, is no regular file, or a process that lives has it.
@@ -53,34 +52,27 @@ impl ProcessIdentity {
             .write(true)
             .custom_flags(flags.bits().cast_signed())
             .open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::other(LOCKED),
             TryLockError::Error(error) => error,
         })?;
-        let inode = format!("inode {}:{}", metadata.dev(), metadata.ino());
-        let mut identity = Self::read_or_write(&mut file, &inode)?;
+        let mut identity = Self::read_or_write(&mut file)?;
         identity.file = Some(file);
         Ok(identity)
     }
 
     /// The identity in `file`; a new one is written if there is none that counts.
-    fn read_or_write(file: &mut File, inode: &str) -> io::Result<Self> {
+    fn read_or_write(file: &mut File) -> io::Result<Self> {
         let mut text = Vec::new();
         Read::by_ref(file).take(MAX_BYTES).read_to_end(&mut text)?;
         let text = String::from_utf8_lossy(&text);
-        let of_host = |line: &str| {
-            line.rsplit_once('_')
-                .is_some_and(|(name, _)| name == host())
-        };
-        let lines: Vec<_> = text.split('\n').collect();
-        // The last one is empty unless the machine went down while it was written.
-        if let [first, own, ""] = *lines
-            && first == inode
-            && of_host(own)
+        // Without the end of its line the machine went down while it was written.
+        if let Some(own) = text.strip_suffix('\n')
+            && let Some((name, _)) = own.rsplit_once('_')
+            && name == host()
         {
             return Ok(Self {
                 killed: Some(Instant::now()),
@@ -89,7 +81,7 @@ impl ProcessIdentity {
         }
         let identity = Self::new();
         // Before a lease has it.
-        let text = format!("{inode}\n{}\n", identity.own);
+        let text = format!("{}\n", identity.own);
         file.rewind()?;
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
@@ -144,7 +136,7 @@ mod tests {
         let first = ProcessIdentity::in_file(&path).unwrap();
         assert!(first.killed.is_none());
         let written = text(&path);
-        assert_eq!(written.lines().nth(1), Some(&*first.own));
+        assert_eq!(written.strip_suffix('\n'), Some(&*first.own));
         let refused = ProcessIdentity::in_file(&path).unwrap_err();
         assert_eq!(refused.to_string(), LOCKED);
         assert_eq!(text(&path), written);
@@ -165,14 +157,11 @@ mod tests {
         let path = folder.path().join("identity");
         let own = ProcessIdentity::in_file(&path).unwrap().own;
         let written = text(&path);
-        let inode = written.lines().next().unwrap();
         let (host, cut) = (host(), written.len() - 1);
         for odd in [
-            format!("{inode}\nother_1\n"),
-            format!("{inode}\n{host}\n"),
-            format!("{inode}\n"),
-            format!("{own}\n"),
-            format!("{inode}\n{}", "x".repeat(1 << 20)),
+            "other_1\n".to_owned(),
+            format!("{host}\n"),
+            "x".repeat(1 << 20),
             // The machine went down while it was written.
             written[..cut].to_owned(),
             String::new(),
@@ -183,7 +172,7 @@ mod tests {
                 identity.killed.is_none() && identity.own != own,
                 "{odd:.40}"
             );
-            assert_eq!(text(&path), format!("{inode}\n{}\n", identity.own));
+            assert_eq!(text(&path), format!("{}\n", identity.own));
         }
     }
 
@@ -221,7 +210,7 @@ mod tests {
     fn a_full_disk_is_an_error() {
         let mut options = OpenOptions::new();
         let mut full = options.read(true).write(true).open("/dev/full").unwrap();
-        let error = ProcessIdentity::read_or_write(&mut full, "inode 1:1").unwrap_err();
+        let error = ProcessIdentity::read_or_write(&mut full).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 
@@ -235,22 +224,5 @@ mod tests {
             ProcessIdentity::in_file(path).unwrap_err();
         }
         assert_eq!(text(&file), "");
-    }
-
-    /// The process that wrote the original may live.
-    #[test]
-    fn no_identity_of_a_copy_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let [path, copy] = ["identity", "copy"].map(|name| folder.path().join(name));
-        let lives = ProcessIdentity::in_file(&path).unwrap();
-        std::fs::copy(&path, &copy).unwrap();
-        let other = ProcessIdentity::in_file(&copy).unwrap();
-        assert!(other.killed.is_none() && other.own != lives.own);
-        // Put back in the place of the file whose lock is held.
-        let written = text(&path);
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, written).unwrap();
-        let third = ProcessIdentity::in_file(&path).unwrap();
-        assert!(third.killed.is_none() && third.own != lives.own);
     }
 }
