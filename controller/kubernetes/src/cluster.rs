@@ -126,7 +126,7 @@ pub struct SameCluster {
     api: Api,
     /// The first answer.
     uid: Arc<OnceLock<Box<str>>>,
-    /// That of [`Self::confirm`]. Locked while one is under way.
+    /// Locked while one is under way.
     last_question: Arc<Mutex<Option<Question>>>,
     other: watch::Sender<Option<Box<str>>>,
 }
@@ -167,17 +167,7 @@ impl SameCluster {
             return result.clone();
         }
         let began = Instant::now();
-        let result = self.confirm_by(&self.api).await;
-        *last = Some(Question {
-            began,
-            result: result.clone(),
-        });
-        result
-    }
-
-    /// The same by another client.
-    pub(super) async fn confirm_by(&self, api: &Api) -> Result<(), ApiError> {
-        match uid(api).await {
+        let result = match uid(&self.api).await {
             Ok(uid) if *self.uid.get_or_init(|| uid.clone()) == uid => Ok(()),
             Ok(uid) => {
                 self.other.send_replace(Some(uid.clone()));
@@ -185,7 +175,12 @@ impl SameCluster {
             }
             Err(error) if error.code() == Some(403) => Ok(()),
             Err(error) => Err(error),
-        }
+        };
+        *last = Some(Question {
+            began,
+            result: result.clone(),
+        });
+        result
     }
 
     /// Returns why the process has to end, once the API server is another cluster's.

@@ -127,7 +127,7 @@ impl LeaseApi {
 
     async fn confirm_cluster(&self) -> Result<(), ApiError> {
         match &self.cluster {
-            Some(cluster) => cluster.confirm_by(&self.api).await,
+            Some(cluster) => cluster.confirm().await,
             None => Ok(()),
         }
     }
