@@ -1,7 +1,15 @@
-//! X.509 certificates in PEM: their validity, and the fault of a file.
+//! X.509 certificates: their validity, the fault of a PEM, and a server that takes any client's.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustls::pki_types::{CertificateDer, pem};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, UnixTime, pem},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
 use x509_parser::time::ASN1Time;
 
 /// When the first certificate of a chain begins and ends.
@@ -23,5 +31,55 @@ pub fn pem_fault(error: &pem::Error) -> &'static str {
         pem::Error::NoItemsFound => "it has no section of that kind",
         pem::Error::SectionTooLarge => "a section is too large",
         _ => "it cannot be read",
+    }
+}
+
+/// Has a server ask for client certificates and take them as they are: whose they are is found out with each request, by the
+/// CAs of that moment. A client without one is welcome.
+#[derive(Debug)]
+pub struct AnyClient(pub Arc<CryptoProvider>);
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    // That the client has the key of its certificate can only be checked here.
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -1,15 +1,10 @@
 //! The server's TLS configuration, and its certificate, which follows its files.
 
-mod any_client;
 mod made;
 
-use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, fs, path::PathBuf, sync::Arc};
 
-use outrigger_kubernetes::certificate::pem_fault;
+use outrigger_kubernetes::certificate::{AnyClient, pem_fault};
 use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
@@ -21,7 +16,6 @@ use rustls::{
 };
 use tracing::{info, warn};
 
-use self::any_client::AnyClient;
 use crate::settings::{Certificate, Serving, TlsPolicy, TlsVersion};
 
 /// The server has no certificate that it can use.
@@ -98,7 +92,7 @@ fn crypto(policy: &TlsPolicy) -> CryptoProvider {
 pub(super) struct Certificates {
     key: RwLock<Arc<CertifiedKey>>,
     /// Absent: the certificate was made at start, and is kept in memory.
-    files: Option<Files>,
+    files: Option<PairFiles>,
     crypto: Arc<CryptoProvider>,
 }
 
@@ -118,16 +112,21 @@ impl Certificates {
     fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let files = match &serving.certificate {
             Certificate::SelfSigned => None,
-            Certificate::Kept { certificate, key } => {
-                let files = Files::new(certificate, key);
-                if !certificate.exists() && !key.exists() {
-                    let kept = made::keep(serving.address, certificate, key)?;
-                    kept.map_err(|error| files.refuse(error.to_string()))?;
-                }
-                Some(files)
+            Certificate::Kept { certificate, key } | Certificate::Files { certificate, key } => {
+                Some(PairFiles {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                })
             }
-            Certificate::Files { certificate, key } => Some(Files::new(certificate, key)),
         };
+        if let (Certificate::Kept { certificate, key }, Some(files)) =
+            (&serving.certificate, &files)
+            && !certificate.exists()
+            && !key.exists()
+        {
+            let kept = made::keep(serving.address, certificate, key)?;
+            kept.map_err(|error| files.refuse(error.to_string()))?;
+        }
         let key = if let Some(files) = &files {
             files.read(&crypto)?
         } else {
@@ -162,19 +161,12 @@ impl Certificates {
 }
 
 /// Certificate and key on the disk.
-struct Files {
+struct PairFiles {
     certificate: PathBuf,
     key: PathBuf,
 }
 
-impl Files {
-    fn new(certificate: &Path, key: &Path) -> Self {
-        Self {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-        }
-    }
-
+impl PairFiles {
     /// Between the two writes of a rotation the pair does not fit: that is an error, and the next read tries again.
     fn read(&self, crypto: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
         let read = |path| fs::read(path).map_err(|error| self.refuse(error.to_string()));

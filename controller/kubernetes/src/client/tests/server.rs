@@ -22,10 +22,8 @@ use hyper_util::{
 };
 use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair};
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime},
-    server::danger::{ClientCertVerified, ClientCertVerifier},
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -34,6 +32,8 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
+
+use crate::certificate::AnyClient;
 
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -66,10 +66,10 @@ impl Server {
         let own = pair("server");
         let crypto = Arc::new(rustls::crypto::ring::default_provider());
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
-        let mut config = ServerConfig::builder_with_provider(crypto)
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_client_cert_verifier(Arc::new(AnyClient))
+            .with_client_cert_verifier(Arc::new(AnyClient(crypto)))
             .with_single_cert(vec![own.cert.der().clone()], key)
             .unwrap();
         config.alpn_protocols = protocols
@@ -262,51 +262,5 @@ pub(super) async fn proxy(login: &'static str) -> Proxy {
         address,
         requests,
         _tasks: tasks,
-    }
-}
-
-/// Takes any certificate, of any version.
-#[derive(Debug)]
-struct AnyClient;
-
-impl ClientCertVerifier for AnyClient {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let crypto = rustls::crypto::ring::default_provider();
-        crypto.signature_verification_algorithms.supported_schemes()
     }
 }
