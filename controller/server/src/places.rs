@@ -3,7 +3,6 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use super::counts::ServingMetrics;
@@ -18,8 +17,8 @@ pub(super) const PER_PEER: usize = 32;
 
 /// The places of all connections.
 pub(super) struct Places {
-    free: Arc<Semaphore>,
-    peers: Mutex<HashMap<IpAddr, usize>>,
+    /// How many connections of each address are open.
+    open: Mutex<HashMap<IpAddr, usize>>,
     metrics: ServingMetrics,
     repeats: Repeats,
 }
@@ -27,8 +26,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(metrics: ServingMetrics) -> Arc<Self> {
         Arc::new(Self {
-            free: Arc::new(Semaphore::new(TOTAL)),
-            peers: Mutex::default(),
+            open: Mutex::default(),
             metrics,
             repeats: Repeats::default(),
         })
@@ -37,39 +35,31 @@ impl Places {
     /// A place for one connection of `peer`; none at a limit, where the connection is to be closed.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPlace> {
         let peer = peer.to_canonical();
-        let mut peers = self.peers.lock();
-        let own = peers.get(&peer).copied().unwrap_or_default();
-        let taken = if own < PER_PEER {
-            let permit = Arc::clone(&self.free).try_acquire_owned();
-            permit.map_err(|_| ("total_limit", TOTAL))
+        let mut open = self.open.lock();
+        let all: usize = open.values().sum();
+        let own = open.get(&peer).copied().unwrap_or_default();
+        let (limit, most) = if own >= PER_PEER {
+            ("peer_limit", PER_PEER)
+        } else if all >= TOTAL {
+            ("total_limit", TOTAL)
         } else {
-            Err(("peer_limit", PER_PEER))
+            open.insert(peer, own + 1);
+            self.metrics.open(all + 1);
+            let places = Arc::clone(self);
+            return Some(ConnectionPlace { places, peer });
         };
-        match taken {
-            Ok(permit) => {
-                peers.insert(peer, own + 1);
-                self.metrics.open(TOTAL - self.free.available_permits());
-                Some(ConnectionPlace {
-                    places: Arc::clone(self),
-                    peer,
-                    permit: Some(permit),
-                })
-            }
-            Err((limit, most)) => {
-                self.metrics.closed(limit);
-                if let Some(others) = self.repeats.due(limit) {
-                    warn!(
-                        %peer,
-                        limit,
-                        most,
-                        others,
-                        "HTTPS connections are closed at once, since as many as the limit allows are open; look for \
-                         a client at that address that opens many connections"
-                    );
-                }
-                None
-            }
+        self.metrics.closed(limit);
+        if let Some(others) = self.repeats.due(limit) {
+            warn!(
+                %peer,
+                limit,
+                most,
+                others,
+                "HTTPS connections are closed at once, since as many as the limit allows are open; look for a client at \
+                 that address that opens many connections"
+            );
         }
+        None
     }
 }
 
@@ -77,21 +67,16 @@ impl Places {
 pub(super) struct ConnectionPlace {
     places: Arc<Places>,
     peer: IpAddr,
-    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let mut peers = self.places.peers.lock();
-        if let Some(own) = peers.get_mut(&self.peer) {
+        let mut open = self.places.open.lock();
+        if let Some(own) = open.get_mut(&self.peer) {
             *own -= 1;
-            if *own == 0 {
-                peers.remove(&self.peer);
-            }
         }
-        self.permit = None;
-        let free = self.places.free.available_permits();
-        self.places.metrics.open(TOTAL - free);
+        open.retain(|_, connections| *connections > 0);
+        self.places.metrics.open(open.values().sum());
     }
 }
 
@@ -121,7 +106,6 @@ mod tests {
         own.push(places.take(peer(2, 1)));
         assert!(places.take(peer(2, 2)).is_none(), "all are taken");
         drop((own, others));
-        assert!(places.peers.lock().is_empty());
-        assert_eq!(places.free.available_permits(), TOTAL);
+        assert!(places.open.lock().is_empty());
     }
 }
