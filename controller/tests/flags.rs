@@ -167,8 +167,10 @@ fn cli_8_a_deprecated_flag_works_and_says_so() {
 fn flags_without_effect_are_accepted_with_a_warning_when_they_are_set() {
     let switches = [
         "contention-profiling",
+        "disable-http2-serving",
         "enable-leader-migration",
         "permit-address-sharing",
+        "webhook-disable-http2-serving",
     ];
     for (names, why) in &NO_EFFECT {
         for &flag in *names {

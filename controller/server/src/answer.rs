@@ -13,7 +13,7 @@ pub type Answer = Response;
 /// The content type of JSON.
 pub const JSON: &str = "application/json";
 
-/// The last answer of its connection, over HTTP/2 too.
+/// The last answer of its connection.
 pub fn last(mut answer: Answer) -> Answer {
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(header::CONNECTION, close);

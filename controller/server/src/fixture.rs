@@ -42,8 +42,6 @@ pub fn serving(certificate: Certificate) -> Serving {
         port: 0,
         certificate,
         tls: TlsPolicy::default(),
-        http2: true,
-        http2_max_streams: None,
         permit_port_sharing: false,
     }
 }

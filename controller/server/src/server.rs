@@ -9,12 +9,9 @@ use std::{
 };
 
 use axum::{Router, body::Body};
-use http::{Request, header};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-};
+use http::Request;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 use tokio::{
@@ -34,22 +31,11 @@ use super::{
 };
 use crate::settings::Serving;
 
-/// How long a client may take for the TLS handshake, for the head of a request, and from one request to the next over
-/// HTTP/1.1.
+/// How long a client may take for the TLS handshake, for the head of a request, and from one request to the next.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// An HTTP/2 connection is asked for a sign of life in this period.
-const PING: Duration = Duration::from_secs(30);
-
 /// Size of the head of a request.
-const HEAD_BYTES: u32 = 16 * 1024;
-
-/// Requests at once on a connection of HTTP/2, unless a flag says otherwise. Each costs memory.
-const STREAMS: u32 = 16;
-
-/// Bytes of bodies that a client may send before they are read, on a stream and on a connection of HTTP/2: the least that
-/// the protocol allows for a connection.
-const WINDOW: u32 = 65_535;
+const HEAD_BYTES: usize = 16 * 1024;
 
 /// Requests in flight may finish for so long after a stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -90,7 +76,6 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     tls: Tls,
-    max_streams: u32,
 }
 
 impl Server {
@@ -109,7 +94,6 @@ impl Server {
             listener,
             address,
             tls,
-            max_streams: serving.http2_max_streams.unwrap_or(STREAMS),
         })
     }
 
@@ -119,14 +103,13 @@ impl Server {
     }
 
     /// Answers by `router` until `stop`; then requests in flight may finish for a few seconds. An answer with
-    /// `Connection: close` is the last of its connection, over HTTP/2 too, where a GOAWAY says so and requests in flight
-    /// are answered.
+    /// `Connection: close` is the last of its connection.
     pub async fn serve(self, router: Router, metrics: ServingMetrics, stop: CancellationToken) {
         info!(address = %self.address, "Serving securely");
         let places = Places::new(metrics.clone());
         let connection = Connection {
             acceptor: TlsAcceptor::from(Arc::clone(&self.tls.config)),
-            http: http(self.max_streams),
+            http: http(),
             router,
             metrics,
             stop: stop.clone(),
@@ -201,19 +184,12 @@ fn listen(serving: &Serving) -> io::Result<TcpListener> {
     on(serving.address)
 }
 
-fn http(streams: u32) -> Builder<TokioExecutor> {
-    let mut http = Builder::new(TokioExecutor::new());
-    http.http1()
-        .timer(TokioTimer::new())
+/// HTTP/2 would need limits of its own, and no client of these ports gains by it.
+fn http() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
         .header_read_timeout(SLOW)
-        .max_buf_size(HEAD_BYTES as usize);
-    http.http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING)
-        .max_header_list_size(HEAD_BYTES)
-        .initial_connection_window_size(WINDOW)
-        .initial_stream_window_size(WINDOW)
-        .max_concurrent_streams(streams);
+        .max_buf_size(HEAD_BYTES);
     http
 }
 
@@ -221,7 +197,7 @@ fn http(streams: u32) -> Builder<TokioExecutor> {
 #[derive(Clone)]
 struct Connection {
     acceptor: TlsAcceptor,
-    http: Builder<TokioExecutor>,
+    http: http1::Builder,
     router: Router,
     metrics: ServingMetrics,
     stop: CancellationToken,
@@ -242,35 +218,23 @@ impl Connection {
             address,
             certificates: session.peer_certificates().unwrap_or_default().into(),
         };
-        // Decided by ALPN alone, as in Go, so that no task waits for a first byte without a limit.
-        let is_http2 = session.alpn_protocol() == Some(b"h2");
-        let http = if is_http2 {
-            self.http.http2_only()
-        } else {
-            self.http.http1_only()
-        };
-        let last = CancellationToken::new();
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
             let answer = self.router.clone().oneshot(request.map(Body::new));
-            let (metrics, last) = (self.metrics.clone(), last.clone());
+            let metrics = self.metrics.clone();
             async move {
-                let mut answer = answer.await?;
+                let answer = answer.await?;
                 metrics.answered(answer.status());
-                if is_http2 && answer.headers_mut().remove(header::CONNECTION).is_some() {
-                    last.cancel();
-                }
                 Ok::<_, Infallible>(answer)
             }
         });
-        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let connection = self.http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         tokio::select! {
-            ended = connection.as_mut() => return ended,
+            ended = connection.as_mut() => return Ok(ended?),
             () = self.stop.cancelled() => {}
-            () = last.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        connection.await
+        Ok(connection.await?)
     }
 }

@@ -15,10 +15,6 @@ pub struct Serving {
     pub certificate: Certificate,
     /// Protocol versions and ciphers.
     pub tls: TlsPolicy,
-    /// HTTP/2 beside HTTP/1.1.
-    pub http2: bool,
-    /// Streams of one HTTP/2 connection; absent: the library's default.
-    pub http2_max_streams: Option<u32>,
     /// `SO_REUSEPORT`.
     pub permit_port_sharing: bool,
 }

@@ -61,9 +61,6 @@ impl Tls {
         // Any client could fill their store, with its own certificates in them; probes begin a new session each time.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        if serving.http2 {
-            config.alpn_protocols.push(b"h2".to_vec());
-        }
         config.alpn_protocols.push(b"http/1.1".to_vec());
         Ok(Self {
             config: Arc::new(config),

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 11] = [
+pub const NO_EFFECT: [(&[&str], &str); 12] = [
     (
         &["cloud-config"],
         "the provider is another process, which reads its own configuration; pass the file to the provider",
@@ -11,6 +11,14 @@ pub const NO_EFFECT: [(&[&str], &str); 11] = [
     (
         &["contention-profiling"],
         "it is about goroutines, which do not exist here",
+    ),
+    (
+        &[
+            "disable-http2-serving",
+            "http2-max-streams-per-connection",
+            "webhook-disable-http2-serving",
+        ],
+        "HTTPS is served over HTTP/1.1 alone",
     ),
     (
         &["enable-leader-migration", "leader-migration-config"],
@@ -55,10 +63,12 @@ pub const NO_EFFECT: [(&[&str], &str); 11] = [
 ];
 
 /// Those of them that stand alone, or have their value behind an equals sign.
-const SWITCHES: [&str; 3] = [
+const SWITCHES: [&str; 5] = [
     "contention-profiling",
+    "disable-http2-serving",
     "enable-leader-migration",
     "permit-address-sharing",
+    "webhook-disable-http2-serving",
 ];
 
 /// Arguments for them, whose values are anything.

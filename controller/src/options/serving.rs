@@ -17,12 +17,6 @@ pub(super) struct ServingFlags {
     /// empty: kept in memory. Ignored with --tls-cert-file.
     #[arg(long, default_value = "")]
     cert_dir: String,
-    /// Serve HTTP/1.1 only.
-    #[arg(long)]
-    disable_http2_serving: bool,
-    /// Maximum number of streams that a client may open on one HTTP/2 connection; 0: 16.
-    #[arg(long, default_value = "0")]
-    http2_max_streams_per_connection: u32,
     /// Listen with SO_REUSEPORT, so that a second process can share the port.
     #[arg(long)]
     pub(super) permit_port_sharing: bool,
@@ -98,8 +92,6 @@ impl ServingFlags {
                 &self.tls_curve_preferences,
                 warnings,
             )?,
-            http2: !self.disable_http2_serving,
-            http2_max_streams: Some(self.http2_max_streams_per_connection).filter(|max| *max > 0),
             permit_port_sharing: self.permit_port_sharing,
         };
         Ok((self.secure_port != 0).then_some(serving))

@@ -29,9 +29,6 @@ pub(super) struct WebhookFlags {
     /// any client is answered.
     #[arg(long, default_value = "")]
     webhook_client_ca_file: String,
-    /// Serve webhooks over HTTP/1.1 only.
-    #[arg(long)]
-    webhook_disable_http2_serving: bool,
     /// Port of the webhooks; 0: none.
     #[arg(long, default_value = "10260")]
     webhook_secure_port: u16,
@@ -104,8 +101,6 @@ impl WebhookFlags {
                 port,
                 certificate,
                 tls,
-                http2: !self.webhook_disable_http2_serving,
-                http2_max_streams: None,
                 permit_port_sharing: https.permit_port_sharing,
             },
             client_ca: given(&self.webhook_client_ca_file),

@@ -27,8 +27,6 @@ use outrigger_runtime::fixture::Warnings;
 /// Longer than anything here takes, on a busy machine.
 const SOON: Duration = Duration::from_mins(1);
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-
 fn stranger(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 1, number)
 }
@@ -104,66 +102,6 @@ async fn a_large_head_is_refused() {
     server.probe().await;
 }
 
-/// The first frame of a server of HTTP/2 has its limits, by their number in the protocol.
-#[tokio::test]
-async fn a_connection_of_http2_has_few_streams_small_windows_and_small_heads() {
-    for (limit, streams) in [(None, 16), (Some(100), 100)] {
-        let server = begin(
-            |settings| settings.serving.http2_max_streams = limit,
-            Cluster::new(),
-            Registry::default(),
-        );
-        let anyone = Identity::Anonymous;
-        let stream = connect_from(stranger(1), server.address, &anyone, &["h2", "http/1.1"]);
-        let mut stream = stream.await.unwrap();
-        stream.write_all(PREFACE).await.unwrap();
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).await.unwrap();
-        assert_eq!(head[3], 4, "the first frame is SETTINGS");
-        let mut payload = vec![0; usize::from(head[2])];
-        stream.read_exact(&mut payload).await.unwrap();
-        let number = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
-        };
-        let value = |setting| {
-            let mut pairs = payload.chunks(6);
-            let pair = pairs.find(|pair| number(&pair[..2]) == setting);
-            pair.map(|pair| number(&pair[2..]))
-        };
-        assert_eq!(value(3), Some(streams));
-        // The protocol's default, where it is not sent.
-        assert!(value(4).is_none_or(|window| window <= 65_535));
-        assert_eq!(value(6), Some(16 * 1024));
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_resets_its_requests_loses_its_connection() {
-    let server = start();
-    let stream = connect_from(stranger(1), server.address, &Identity::Anonymous, &["h2"]).await;
-    let (reader, mut writer) = tokio::io::split(stream.unwrap());
-    writer.write_all(PREFACE).await.unwrap();
-    let flood = async {
-        for stream in (1..40_000_u32).step_by(2) {
-            let stream = stream.to_be_bytes();
-            // GET / of localhost, and its reset.
-            let mut frames = vec![0, 0, 14, 1, 5];
-            frames.extend(stream);
-            frames.extend(b"\x82\x84\x87\x41\x09localhost");
-            frames.extend([0, 0, 4, 3, 0]);
-            frames.extend(stream);
-            frames.extend([0, 0, 0, 8]);
-            if writer.write_all(&frames).await.is_err() {
-                break;
-            }
-        }
-    };
-    tokio::join!(flood, server.ends(reader));
-    server.probe().await;
-}
-
 #[tokio::test]
 async fn reviews_in_flight_are_bounded_and_probes_need_none() {
     let server = serve(|_| {}).await;
@@ -172,7 +110,7 @@ async fn reviews_in_flight_are_bounded_and_probes_need_none() {
     for nth in 0..IN_FLIGHT {
         let peer = stranger((nth / PER_PEER) as u8);
         let anyone = Identity::Anonymous;
-        let stream = connect_from(peer, server.address, &anyone, &[]).await;
+        let stream = connect_from(peer, server.address, &anyone).await;
         let head = format!("GET /{nth} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         waiting.spawn(async move {
             let mut stream = stream.unwrap();
