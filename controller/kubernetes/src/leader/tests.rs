@@ -128,21 +128,6 @@ async fn a_released_lease_is_taken_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_lease_is_free_for_client_go() {
-    let store = Store::default();
-    let mut a = Replica::start(&store, "a");
-    a.leading().await;
-    let set = a.handle.annotate("outrigger.dev/set", Some("1".into()));
-    set.await.unwrap();
-    a.handle.release().await;
-    assert_eq!(a.ended().await, None);
-    let lease = store.lease();
-    assert_eq!(lease["spec"]["holderIdentity"], "");
-    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
-    assert_eq!(lease["metadata"]["annotations"]["outrigger.dev/set"], "1");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_followed_after_the_lease_duration() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
@@ -155,39 +140,6 @@ async fn a_dead_leader_is_followed_after_the_lease_duration() {
     assert!(leading.token().is_cancelled());
     let since = b.leading().await.since() - renewed;
     assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
-}
-
-/// client-go waits by its own clock for a record to change, whatever time is in it.
-#[tokio::test(start_paused = true)]
-async fn a_renewal_of_the_year_9999_blocks_no_longer_than_any_other() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    a.leading().await;
-    drop(a);
-    store.edit(|lease| {
-        lease["spec"]["acquireTime"] = json!("9999-12-31T23:59:59.999999Z");
-        lease["spec"]["renewTime"] = json!("10000-01-01T00:00:00.000000Z");
-    });
-    let began = Instant::now();
-    let b = Replica::start(&store, "b");
-    let since = b.leading().await.since() - began;
-    assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
-    let written = store.lease()["spec"]["renewTime"].clone();
-    assert_eq!(written.as_str().unwrap().len(), 27, "{written}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deleted_lease_is_made_again_at_once() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    let leading = a.leading().await;
-    let b = Replica::start(&store, "b");
-    secs(1).await;
-    store.delete();
-    sleep(Duration::from_millis(10)).await;
-    assert_eq!(store.holder(), "a");
-    secs(60).await;
-    assert!(leading.is_valid_now() && !b.leads());
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,27 +200,6 @@ async fn a_lease_of_another_cluster_is_neither_made_nor_claimed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_may_not_contend_only_observes() {
-    let store = Store::default();
-    let a = Replica::new(&store, "a");
-    a.may.send_replace(false);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(a.elector.unwrap().run());
-    secs(60).await;
-    let requests = store.requests();
-    assert!(requests.iter().all(|request| request == "GET"));
-    // The same as upstream (PROC-24).
-    assert!((13..=31).contains(&requests.len()), "{requests:?}");
-    a.may.send_replace(true);
-    sleep(Duration::from_millis(10)).await;
-    assert_eq!(store.holder(), "a");
-    // Not being able to work any more does not end a leader: the app decides that.
-    a.may.send_replace(false);
-    secs(60).await;
-    assert_eq!(store.holder(), "a");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_replica_that_gave_up_lets_others_lead() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
@@ -305,42 +236,6 @@ async fn a_replica_that_gave_up_lets_others_lead() {
     b.leading().await;
     secs(60).await;
     assert!(b.leads() && !a.leads());
-}
-
-/// It died while it led, and its identity file is kept.
-#[tokio::test(start_paused = true)]
-async fn a_process_takes_the_lease_of_its_identity_back_at_once() {
-    let store = Store::default();
-    let killed = Replica::start(&store, "a");
-    killed.leading().await;
-    secs(5).await;
-    drop(killed);
-    let began = Instant::now();
-    let next = Replica::start(&store, "a");
-    let term = next.leading().await;
-    assert!((term.since() - began).as_millis() < 10);
-    assert_eq!(term.epoch(), 0);
-    // A replica that may not contend leaves it: the provider may still be at work for the process that died.
-    drop(next);
-    let idle = Replica::new(&store, "a");
-    idle.may.send_replace(false);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(idle.elector.unwrap().run());
-    secs(5).await;
-    idle.handle.release().await;
-    assert_eq!(store.holder(), "a");
-}
-
-#[tokio::test(start_paused = true)]
-async fn many_contend_and_one_leads() {
-    let store = Store::default();
-    let replicas: Vec<_> = ["a", "b", "c", "d"]
-        .map(|name| Replica::start(&store, name))
-        .into();
-    for _ in 0..30 {
-        secs(1).await;
-        assert_eq!(replicas.iter().filter(|replica| replica.leads()).count(), 1);
-    }
 }
 
 #[tokio::test(start_paused = true)]

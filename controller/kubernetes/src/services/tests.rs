@@ -164,27 +164,6 @@ async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
     assert_eq!(*rig.changes.lock(), [""; 0]);
 }
 
-/// S-46.
-#[tokio::test(start_paused = true)]
-async fn concurrent_writes_of_others_stay_and_reach_the_store() {
-    let rig = Rig::start().await;
-    rig.changes.lock().clear();
-    rig.cluster.before_next_patch(|service| {
-        service["metadata"]["finalizers"] = json!(["example.com/other"]);
-        service["metadata"]["annotations"] = json!({"example.com/other": "2"});
-        service["status"]["conditions"] = json!([{"type": "y/Other", "status": "True"}]);
-        service["spec"]["ports"][0]["port"] = json!(81);
-    });
-    rig.write(&rig.full()).await.unwrap().unwrap();
-    rig.in_step().await;
-    let held = rig.held();
-    assert!(held.has_finalizer());
-    assert_eq!((held.finalizers.len(), held.annotations.len()), (2, 2));
-    assert!(held.condition("x/A").is_some() && held.condition("y/Other").is_some());
-    assert_eq!((held.spec.ports[0].port, held.ingress.len()), (81, 1));
-    assert_eq!(*rig.changes.lock(), ["updated"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_write_does_not_undo_in_the_store_what_the_watch_brought_since_it_was_planned() {
     let rig = Rig::start().await;
@@ -211,23 +190,6 @@ async fn nothing_is_written_to_what_is_gone_or_another_of_the_same_name() {
     assert_eq!(rig.live(), before);
     rig.in_step().await;
     assert_ne!(rig.held().uid, service_then.uid);
-}
-
-/// S-38: the API server's own words, for the event.
-#[tokio::test(start_paused = true)]
-async fn a_refusal_has_the_api_servers_words() {
-    let rig = Rig::start().await;
-    let patch = StatusPatch {
-        ingress: Some([at("nonsense")].into()),
-        ..rig.patch()
-    };
-    let error = rig.write(&patch).await.unwrap_err();
-    // Nothing that a new plan would help, and the owner is to know.
-    assert!(error.class() == ErrorClass::Invalid && error.class().is_for_owner());
-    let expected = "Service \"web\" is invalid: status.loadBalancer.ingress[0].ip: Invalid value: \
-                    \"nonsense\": must be a valid IP address";
-    assert_eq!(error.to_string(), expected);
-    assert!(rig.live()["status"]["loadBalancer"]["ingress"].is_null());
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,25 +227,6 @@ async fn after_a_refusal_the_store_knows_why() {
     }
     let held = rig.held();
     assert!(held.deleted.is_some() && !held.has_finalizer());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_finalizer_lets_a_deleted_service_go() {
-    let rig = Rig::start().await;
-    rig.write(&rig.full()).await.unwrap().unwrap();
-    rig.cluster.delete_service(KEY);
-    rig.in_step().await;
-    assert!(rig.held().deleted.is_some());
-    let patch = StatusPatch {
-        finalizer: Some(FinalizerChange::Remove),
-        ..rig.patch()
-    };
-    let last = rig.write(&patch).await.unwrap().unwrap();
-    assert!(!last.has_finalizer());
-    assert_eq!(rig.cluster.service(KEY), None);
-    rig.in_step().await;
-    assert_eq!(rig.services.get(KEY), None);
-    assert_eq!(rig.changes.lock().last(), Some(&"deleted"));
 }
 
 /// If the store did not remember this, the deletion that the watch reports later would look like that of a Service
@@ -351,15 +294,4 @@ async fn other_errors_are_handed_on() {
     assert_eq!(error.class(), ErrorClass::Conflict);
     assert_eq!(rig.cluster.log(), [STATUS, READ, STATUS, STATUS, READ]);
     rig.write(&rig.full()).await.unwrap().unwrap();
-}
-
-/// A late answer makes nothing come back.
-#[tokio::test(start_paused = true)]
-async fn a_service_that_the_store_has_lost_is_not_brought_back_by_a_read() {
-    let rig = Rig::start().await;
-    let service = rig.held();
-    rig.services.delete(KEY, crate::store::Origin::Watch);
-    let read = rig.writer.read(&service).await.unwrap().unwrap();
-    assert_eq!(read, service);
-    assert_eq!(rig.services.get(KEY), None);
 }

@@ -205,42 +205,6 @@ async fn a_watch_that_ends_after_its_time_goes_on_at_once_from_the_last_bookmark
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_missed_by_the_watch_are_found_after_a_410_in_the_stream() {
-    let mut fixture = Fixture::start(|number, uri| {
-        Some(match number {
-            0 => list(1, "", &["a", "b"]),
-            1 => scripted::watch(vec![
-                json!({"type": "ERROR", "object": scripted::status(410, "Expired")}),
-            ]),
-            2 => {
-                assert!(is_list(uri), "{uri}");
-                list(50, "", &["a"])
-            }
-            _ => return None,
-        })
-    });
-    assert_eq!(fixture.deleted.recv().await.as_deref(), Some("b"));
-    assert_eq!(fixture.names(), ["a"].map(String::from).into());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_410_as_the_answer_lists_again_and_never_storms() {
-    let fixture = Fixture::start(|_, uri| {
-        Some(if is_list(uri) {
-            list(1, "", &["a"])
-        } else {
-            scripted::refusal(410, "Expired")
-        })
-    });
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    let requests = fixture.requests.lock().len();
-    assert!(
-        (8..=60).contains(&requests),
-        "{requests} requests in a minute"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_list_that_expires_between_pages_starts_over_and_forgets_nothing() {
     let fixture = Fixture::start(|number, _| {
         Some(match number {
@@ -253,22 +217,6 @@ async fn a_list_that_expires_between_pages_starts_over_and_forgets_nothing() {
     });
     fixture.until(|f| f.store.is_synced()).await;
     assert_eq!(fixture.names(), ["a", "b", "c"].map(String::from).into());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dead_connection_is_noticed_by_its_silence() {
-    let fixture = Fixture::start(|number, _| match number {
-        0 => Some(list(1, "", &["a"])),
-        _ => None,
-    });
-    fixture.until(|f| f.requests.lock().len() == 2).await;
-    let opened = Instant::now();
-    fixture.until(|f| f.requests.lock().len() == 3).await;
-    assert!(
-        opened.elapsed() <= SILENCE + MAX_PAUSE,
-        "{:?}",
-        opened.elapsed()
-    );
 }
 
 #[tokio::test(start_paused = true)]

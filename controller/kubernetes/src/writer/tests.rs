@@ -233,15 +233,6 @@ async fn a_view_that_lacks_what_the_store_has_replaces_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_replaced_under_its_name_is_not_written() {
-    let rig = Rig::new();
-    rig.cluster
-        .change_node("n1", |node| node["metadata"]["uid"] = json!("another"));
-    assert_eq!(rig.write(&initialize(0)).await.unwrap(), None);
-    assert_eq!(rig.keys_of_taints(), [TAINT_UNINITIALIZED, "other"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn conflicts_without_end_are_an_error_after_two_requests() {
     let rig = Rig::new();
     rig.cluster.refuse("/nodes/n1", 409, usize::MAX);

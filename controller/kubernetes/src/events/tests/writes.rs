@@ -89,17 +89,6 @@ async fn e2_a_repeat_is_a_patch_of_count_and_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn e4_a_chatty_source_is_cut_off() {
-    let rig = Rig::start(&[]);
-    for _ in 0..40 {
-        rig.synced("n1");
-    }
-    assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.requests().len(), 25);
-    assert_eq!(rig.count("spam"), 15);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_long_message_is_cut() {
     let rig = Rig::start(&[]);
     rig.says("n1", &"ä".repeat(4000));

@@ -258,23 +258,6 @@ async fn an_api_server_without_time_is_asked_when_it_says() {
     }
 }
 
-/// An API server that answers nothing does not show if it streams lists.
-#[tokio::test(start_paused = true)]
-async fn an_api_server_that_is_away_is_asked_for_a_stream_and_for_pages_in_turn() {
-    let fixture = Fixture::streaming(move |number, _| {
-        Some(match number {
-            0..=3 => scripted::refusal(503, "ServiceUnavailable"),
-            4 => scripted::watch(vec![added("a", 1), bookmark(9, true)]),
-            _ => return None,
-        })
-    });
-    fixture.until(|f| f.store.is_synced()).await;
-    assert_eq!(
-        requests(&fixture)[..5],
-        ["stream", "page", "stream", "page", "stream"]
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_decoded_came_and_one_without_a_key_may_be_any() {
     let odd = |name: &str| {

@@ -57,23 +57,3 @@ async fn an_object_that_cannot_be_decoded_keeps_its_view_and_stops_no_other() {
     fixture.until(|f| undecodable(f).0 == 0).await;
     assert_eq!(fixture.requests.lock().len(), 2, "the watch goes on");
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_decoded_counts_as_listed() {
-    let fixture = Fixture::start(|number, uri| {
-        let items = match number {
-            0 => [node("a", 1), node("b", 1)],
-            2 => [odd("a", "uid-a", 2), json!({"spec": 1})],
-            4 => [odd("a", "uid-a", 3), node("c", 3)],
-            _ if is_list(uri) => return None,
-            _ => return Some(scripted::refusal(410, "Expired")),
-        };
-        let body = json!({"metadata": {"resourceVersion": "1"}, "items": items});
-        Some(scripted::json(200, &body))
-    });
-    fixture.until(|f| f.requests.lock().len() == 4).await;
-    // The second object's name is not known.
-    assert_eq!(fixture.names(), ["a", "b"].map(String::from).into());
-    fixture.until(|f| f.requests.lock().len() == 6).await;
-    assert_eq!(fixture.names(), ["a", "c"].map(String::from).into());
-}
