@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use outrigger_provider_sdk::v1::{ClusterInfo, Node, ServicePort};
 use outrigger_provider_sdk::{CancellationToken, ErrorReason};
 
