@@ -12,11 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,15 +23,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
@@ -47,29 +42,24 @@ const idAnnotation = "vendor.example/load-balancer-id"
 
 var idEffects = &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{idAnnotation}}
 
-// vendor is a cloud with load balancers, a firewall with a rule for each Service, and controllers of its own.
+// vendor is a cloud with load balancers.
 type vendor struct {
 	cloud
 	client kubernetes.Interface
-	// lists of Services that its controller has made.
-	lists atomic.Int32
 	// note writes the ID of a load balancer to its Service.
 	note func(*vendor, *corev1.Service) error
 
 	mu        sync.Mutex
 	balancers map[string]bool
-	rules     map[string]bool
-	cleanUps  []error
 }
 
 func newVendor(note func(*vendor, *corev1.Service) error) *vendor {
-	made := &vendor{note: note, balancers: map[string]bool{}, rules: map[string]bool{"quiet": true, "s": true}}
+	made := &vendor{note: note, balancers: map[string]bool{}}
 	made.cloud = cloud{
 		machines:  &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}},
 		balancers: vendorBalancers{made},
-		initialize: func(builder cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
+		initialize: func(builder cloudprovider.ControllerClientBuilder, _ <-chan struct{}) {
 			made.client = builder.ClientOrDie("vendor")
-			made.startServiceController(stop)
 		},
 	}
 	return made
@@ -90,50 +80,6 @@ func newVendorThatReads(note func(*vendor, *corev1.Service) error) (made *vendor
 	}), got
 }
 
-// startServiceController deletes the load balancer of each Service that was deleted, as far as it knows.
-func (v *vendor) startServiceController(stop <-chan struct{}) {
-	services := cache.NewListWatchFromClient(v.client.CoreV1().RESTClient(), "services", metav1.NamespaceAll, fields.Everything())
-	_, controller := cache.NewInformer(&countedLists{ListerWatcher: services, count: &v.lists}, &corev1.Service{}, 0,
-		cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
-			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-			if err != nil {
-				return
-			}
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			delete(v.balancers, path.Base(key))
-		}})
-	go controller.Run(stop)
-}
-
-// countedLists are lists and watches of a controller, which are made again until they work.
-type countedLists struct {
-	cache.ListerWatcher
-	count *atomic.Int32
-}
-
-func (c *countedLists) List(options metav1.ListOptions) (runtime.Object, error) {
-	listed, err := c.ListerWatcher.List(options)
-	c.count.Add(1)
-	return listed, err
-}
-
-// cleanUp removes the rules of all Services that the cluster does not have.
-func (v *vendor) cleanUp() {
-	listed, err := v.client.CoreV1().Services(metav1.NamespaceAll).List(context.Background(), metav1.ListOptions{})
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.cleanUps = append(v.cleanUps, err)
-	if err != nil {
-		return
-	}
-	rules := map[string]bool{}
-	for _, service := range listed.Items {
-		rules[service.Name] = v.rules[service.Name]
-	}
-	v.rules = rules
-}
-
 type vendorBalancers struct{ *vendor }
 
 func (v vendorBalancers) GetLoadBalancerName(context.Context, string, *corev1.Service) string {
@@ -150,7 +96,6 @@ func (v vendorBalancers) EnsureLoadBalancer(_ context.Context, _ string, service
 	v.mu.Lock()
 	v.balancers[service.Name] = true
 	v.mu.Unlock()
-	v.cleanUp()
 	if v.note != nil {
 		if err := v.note(v.vendor, service); err != nil {
 			return nil, fmt.Errorf("failed to note the load balancer's ID: %v", err) // text alone, as vendors do
@@ -203,31 +148,6 @@ func ensureOf(connection *grpc.ClientConn) (*v1.LoadBalancerAnswer, error) {
 		Context: attempt(), Service: service(), Targets: inline(&v1.Node{Name: "a"}),
 	})
 	return response.GetAnswer(), err
-}
-
-func TestFinding1AServiceWithoutCallsKeepsItsLoadBalancer(t *testing.T) {
-	made := newVendor(nil)
-	memory, now := newMemory(), time.Now()
-	memory.now = func() time.Time { return now }
-	made.balancers["quiet"] = true
-	lists := func() {
-		before := made.lists.Load()
-		until(t, "a list of the vendor's controller", func() bool { return made.lists.Load() > before })
-	}
-	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "quiet"}})
-	made.Initialize(newClientBuilder(nil, memory, nil), t.Context().Done())
-	lists()
-	now = now.Add(24 * time.Hour)
-	memory.sawService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}})
-	if memory.get(servicePath("n", "quiet")) != nil {
-		t.Fatal("the Service is still known, so nothing was tried")
-	}
-	lists()
-	made.mu.Lock()
-	defer made.mu.Unlock()
-	if !made.balancers["quiet"] {
-		t.Error("the load balancer of a living Service was deleted")
-	}
 }
 
 func TestFinding5TheIDInAnAnnotationIsAnEffect(t *testing.T) {
