@@ -75,8 +75,8 @@ type Options struct {
 	// them changes. At most 64.
 	TargetLabelKeys []string
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
-	// load balancer is ensured again. Empty: made from Version, the cloud config file, the arguments, and the environment but
-	// for what differs from Pod to Pod. For load balancers that are lost with this process it names the process, by a UUID
+	// load balancer is ensured again. Empty: made from Version, the cloud config file, the arguments, and the environment except
+	// what differs from Pod to Pod. For load balancers that are lost with this process it names the process, by a UUID
 	// that is made at its start.
 	ConfigurationRevision string
 
