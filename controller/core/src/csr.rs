@@ -40,30 +40,13 @@ pub struct CsrView {
     pub resource_version: Box<str>,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
+    /// `spec.username`: the API server's word for who made it.
+    pub requester: Box<str>,
     /// The certificate that it asks for, as long as it is neither approved nor denied nor failed; none for another signer.
     pub pending: Option<Result<ServingRequest, CsrProblem>>,
 }
 
-/// Memory of a request without its names, generously: the view, its places in the store and in the loop, and a sentence
-/// about it in both.
-const BYTES_OF_VIEW: usize = 1536;
-
 impl CsrView {
-    /// The memory that it takes, about.
-    pub fn bytes(&self) -> usize {
-        let of_request = match &self.pending {
-            Some(Ok(ServingRequest { node, names })) => {
-                let names = names.iter().map(|name| match name {
-                    SubjectName::Dns(name) => size_of::<SubjectName>() + name.len(),
-                    SubjectName::Ip(_) => size_of::<SubjectName>(),
-                });
-                node.len() + names.sum::<usize>()
-            }
-            Some(Err(_)) | None => 0,
-        };
-        BYTES_OF_VIEW + self.name.len() + self.uid.len() + of_request
-    }
-
     /// The same request once it is decided.
     #[must_use]
     pub fn decided(&self, resource_version: &str) -> Self {

@@ -282,11 +282,6 @@ impl<V: View> Store<V> {
         self.views.read().lacks_room()
     }
 
-    /// Returns true if a list would show objects that there was no room for.
-    pub(super) fn has_room(&self) -> bool {
-        self.views.read().has_room()
-    }
-
     /// Calls the handlers for every object, as if it had changed.
     pub fn resync(&self) {
         for view in self.all() {

@@ -329,8 +329,8 @@ impl<V: View> Reflector<V> {
             };
             let event = match event {
                 Err(_) => return End::Silent,
-                // Once in some minutes, which is often enough.
-                Ok(None) if listing.is_none() && self.store.has_room() => return End::Outdated,
+                // Once in some minutes: there may be room by now.
+                Ok(None) if listing.is_none() && self.store.lacks_room() => return End::Outdated,
                 Ok(None) => return End::Clean,
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
@@ -410,7 +410,7 @@ impl<V: View> Reflector<V> {
                 self.repeats,
                 "room",
                 resource,
-                "objects take more memory than all of this kind may; those without room are left alone until others go"
+                "a requester has more pending objects than are kept of one; those beyond are left alone until others go"
             );
         }
     }

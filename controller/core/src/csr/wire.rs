@@ -60,6 +60,7 @@ impl From<CsrJson> for CsrView {
             resource_version: metadata.resource_version,
             created: metadata.creation_timestamp,
             pending: is_pending.then(|| form::check(&spec)),
+            requester: spec.username,
         }
     }
 }

@@ -59,8 +59,8 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
         0
     }
 
-    /// Memory that all views may take together with this one, which the store does not keep otherwise; none: it is kept.
-    fn most(&self) -> Option<usize> {
+    /// Who made the object, where the store keeps few of one requester; none: it is kept.
+    fn requester(&self) -> Option<&str> {
         None
     }
 
@@ -149,9 +149,6 @@ impl View for VolumeView {
     identified_by!(name);
 }
 
-/// Memory of all requests for certificates, whose number no quota limits: 16,000 of kubelets.
-const MOST_OF_CSRS: usize = 32 << 20;
-
 impl View for CsrView {
     const RESOURCE: Resource = Resource {
         name: "certificatesigningrequests",
@@ -165,17 +162,7 @@ impl View for CsrView {
         self.pending.is_some()
     }
 
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    /// Whoever has no credential of a kubelet leaves a quarter to kubelets.
-    fn most(&self) -> Option<usize> {
-        let is_right = matches!(self.pending, Some(Ok(_)));
-        Some(if is_right {
-            MOST_OF_CSRS
-        } else {
-            MOST_OF_CSRS / 4 * 3
-        })
+    fn requester(&self) -> Option<&str> {
+        Some(&self.requester)
     }
 }

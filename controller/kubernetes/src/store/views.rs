@@ -1,4 +1,4 @@
-//! The views of a store by key, and the memory that they may take.
+//! The views of a store by key, and how many and how large they may be.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,16 +9,19 @@ use super::View;
 /// Memory of one view; of a larger one its identity alone is kept. A usual Service takes 1 KiB.
 const LARGEST: usize = 64 << 10;
 
+/// Views of one [`View::requester`]. No quota limits requests for certificates, and a kubelet has one or two.
+const MOST_OF_ONE: usize = 16;
+
 pub(super) struct Views<V> {
     by_key: HashMap<Arc<str>, Arc<V>>,
     /// Keys of views that show a write of ours that was not read yet, and the subresource that alone may differ from them;
     /// none: all of it may.
     presumed: HashMap<Arc<str>, Option<&'static str>>,
     read: ReadAnnotations,
-    /// Memory of the views with a [`View::most`].
-    bounded: usize,
-    /// [`View::most`] of the last view that was not kept since the list began.
-    turned_away: Option<usize>,
+    /// How many there are of each [`View::requester`].
+    of_one: HashMap<Box<str>, usize>,
+    /// True if a view was not kept since the list began.
+    turned_away: bool,
 }
 
 impl<V> Default for Views<V> {
@@ -27,8 +30,8 @@ impl<V> Default for Views<V> {
             by_key: HashMap::new(),
             presumed: HashMap::new(),
             read: ReadAnnotations::default(),
-            bounded: 0,
-            turned_away: None,
+            of_one: HashMap::new(),
+            turned_away: false,
         }
     }
 }
@@ -40,21 +43,20 @@ impl<V: View> Views<V> {
 
     /// Returns true if `view` is needed, and there is room for it in place of the one held.
     pub(super) fn admits(&mut self, view: &V) -> bool {
-        let Some(most) = view.most().filter(|_| view.is_needed()) else {
+        let Some(requester) = view.requester().filter(|_| view.is_needed()) else {
             return view.is_needed();
         };
         let held = self.by_key.get(&**view.key());
-        let others = self.bounded - held.map_or(0, |held| bounded(&**held));
-        let is_admitted = others + bounded(view) <= most;
-        if !is_admitted {
-            self.turned_away = Some(most);
-        }
+        let is_held = held.is_some_and(|held| held.requester() == Some(requester));
+        let own = self.of_one.get(requester).copied().unwrap_or_default();
+        let is_admitted = is_held || own < MOST_OF_ONE;
+        self.turned_away |= !is_admitted;
         is_admitted
     }
 
     /// A list begins, which shows again what was not kept.
     pub(super) const fn begin_list(&mut self) {
-        self.turned_away = None;
+        self.turned_away = false;
     }
 
     /// Holds `view` without the annotations that are not read, and whole only if it is not too large. Returns it
@@ -66,7 +68,9 @@ impl<V: View> Views<V> {
             view.shed();
         }
         let view = Arc::new(view);
-        self.bounded += bounded(&*view);
+        if let Some(requester) = view.requester() {
+            *self.of_one.entry(requester.into()).or_default() += 1;
+        }
         self.by_key
             .insert(Arc::clone(view.key()), Arc::clone(&view));
         (view, old)
@@ -104,7 +108,14 @@ impl<V: View> Views<V> {
 
     fn take(&mut self, key: &str) -> Option<Arc<V>> {
         let old = self.by_key.remove(key)?;
-        self.bounded -= bounded(&*old);
+        if let Some(requester) = old.requester()
+            && let Some(own) = self.of_one.get_mut(requester)
+        {
+            *own -= 1;
+            if *own == 0 {
+                self.of_one.remove(requester);
+            }
+        }
         Some(old)
     }
 
@@ -132,15 +143,6 @@ impl<V: View> Views<V> {
 
     /// Returns true if there was no room for a view.
     pub(super) const fn lacks_room(&self) -> bool {
-        self.turned_away.is_some()
+        self.turned_away
     }
-
-    /// True if a list would show views that there was no room for.
-    pub(super) fn has_room(&self) -> bool {
-        self.turned_away.is_some_and(|most| self.bounded < most / 2)
-    }
-}
-
-fn bounded<V: View>(view: &V) -> usize {
-    view.most().map_or(0, |_| view.bytes())
 }

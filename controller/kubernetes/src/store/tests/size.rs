@@ -1,9 +1,9 @@
 //! The memory of a store that users fill.
 
-use std::{collections::BTreeMap, sync::atomic::AtomicUsize};
+use std::collections::BTreeMap;
 
 use outrigger_core::{
-    csr::{CsrProblem, CsrView, ServingRequest, SubjectName},
+    csr::{CsrProblem, CsrView},
     service::{ServiceView, capability::Capability},
 };
 
@@ -83,60 +83,34 @@ fn of_a_service_beyond_the_cap_its_identity_is_kept_until_it_is_smaller() {
     assert!(!views.keep_annotations(&reads("read/more")));
 }
 
-/// A request with as many and as long names as one can have, or of a client that is no kubelet.
-fn csr(name: String, is_of_kubelet: bool) -> CsrView {
-    let request = || ServingRequest {
-        node: "n1".into(),
-        names: (0..64)
-            .map(|at| SubjectName::Dns(format!("{at:0140}").into()))
-            .collect(),
-    };
+fn csr(name: &str, requester: &str) -> CsrView {
     CsrView {
-        uid: name.as_str().into(),
+        uid: name.into(),
         name: name.into(),
         resource_version: "1".into(),
         created: None,
-        pending: Some(is_of_kubelet.then(request).ok_or(CsrProblem::NoNames)),
+        requester: requester.into(),
+        pending: Some(Err(CsrProblem::NoNames)),
     }
 }
 
 #[test]
-fn requests_for_certificates_share_a_bound_and_leave_a_part_to_kubelets() {
+fn of_one_requester_sixteen_pending_requests_are_kept() {
     let store = Store::<CsrView>::default();
-    let added = Arc::new(AtomicUsize::default());
-    let counted = Arc::clone(&added);
-    store.subscribe(move |change: &Change<'_, CsrView>, _| {
-        if matches!(change, Change::Added(_)) {
-            counted.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let bytes = || store.all().iter().map(|csr| csr.bytes()).sum::<usize>();
-    for at in 0..50_000 {
-        store.apply(csr(format!("stranger-{at:06}"), false), Origin::Watch);
+    let apply = |name: &str, requester| store.apply(csr(name, requester), Origin::Watch);
+    for at in 10..1_000 {
+        apply(&at.to_string(), "eve");
     }
-    let strangers = store.len();
-    assert!((10_000..20_000).contains(&strangers), "{strangers}");
-    assert!(store.lacks_room() && !store.has_room());
-    for at in 0..5_000 {
-        store.apply(csr(format!("kubelet-{at:06}"), true), Origin::Watch);
-    }
-    let kubelets = store.len() - strangers;
-    assert!((600..1_000).contains(&kubelets), "{kubelets}");
-    assert!(bytes() <= 32 << 20, "{}", bytes());
-    assert_eq!(added.load(Ordering::Relaxed), strangers + kubelets);
-
-    // A list, which shows the others again, is worth it once half of the memory is free.
-    for at in 0..kubelets {
-        store.delete(&format!("kubelet-{at:06}"), Origin::Watch);
-    }
-    assert!(!store.has_room());
-    for at in 0..strangers {
-        let decided = csr(format!("stranger-{at:06}"), false).decided("2");
-        store.apply(decided, Origin::Watch);
-    }
-    assert!(store.is_empty() && store.has_room());
+    assert_eq!(store.len(), 16);
+    assert!(store.lacks_room());
+    apply("of-a-kubelet", "system:node:n1");
+    apply("10", "eve");
+    assert_eq!(store.len(), 17, "others have room, and so has what is kept");
+    store.apply(csr("10", "eve").decided("2"), Origin::Watch);
+    assert_eq!(store.len(), 16);
+    // A list shows again what was not kept.
     store.begin_list();
-    store.apply(csr("kubelet-004999".to_owned(), true), Origin::List);
-    store.finish_list(|_| true);
-    assert!(store.len() == 1 && !store.lacks_room());
+    assert!(!store.lacks_room());
+    apply("999", "eve");
+    assert!(store.len() == 17 && !store.lacks_room());
 }
