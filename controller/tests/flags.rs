@@ -166,6 +166,7 @@ fn cli_8_a_deprecated_flag_works_and_says_so() {
 #[test]
 fn flags_without_effect_are_accepted_with_a_warning_when_they_are_set() {
     let switches = [
+        "authentication-tolerate-lookup-failure",
         "contention-profiling",
         "disable-http2-serving",
         "enable-leader-migration",

@@ -19,7 +19,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use axum::{
@@ -36,7 +35,6 @@ use outrigger_kubernetes::{
     refusals::Refusals,
 };
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
-use tokio::time::sleep;
 use tracing::warn;
 
 pub use self::client_ca::ClientCa;
@@ -55,19 +53,10 @@ const BUDGET: Budget = Budget {
     burst: 400,
 };
 
-/// The API server is asked for CAs again after so long at the start.
-const RETRY: Duration = Duration::from_secs(5);
-
-/// The server cannot find out who may ask.
+/// A flag, its file or the CAs of the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AccessError {
-    /// A flag, its file or the CAs of the cluster cannot be used.
-    #[error("{0}")]
-    Useless(String),
-    /// The API server is not there, or not itself: another try may help.
-    #[error("{0}")]
-    Away(String),
-}
+#[error("{0}")]
+pub struct AccessError(String);
 
 /// Decides about each request.
 ///
@@ -78,9 +67,8 @@ pub enum AccessError {
 /// `extension-apiserver-authentication-reader` in `kube-system`.
 pub struct Access {
     client_ca: ClientCa,
-    tolerates_failure: bool,
     is_pending: AtomicBool,
-    reviews: Reviews,
+    pub(crate) reviews: Reviews,
     free: Vec<String>,
     repeats: Repeats,
 }
@@ -145,7 +133,7 @@ impl Access {
         let free = &authorization.always_allow_paths;
         if let Some(pattern) = free.iter().find(|path| star(path).0.contains('*')) {
             let text = format!("only trailing * allowed in {pattern:?}");
-            return Err(AccessError::Useless(text));
+            return Err(AccessError(text));
         }
         let client_ca = match &authentication.client_ca_file {
             Some(path) => ClientCa::read("--client-ca-file", path.clone())?,
@@ -153,7 +141,6 @@ impl Access {
         };
         Ok(Self {
             client_ca,
-            tolerates_failure: authentication.tolerate_lookup_failure,
             is_pending: AtomicBool::new(true),
             reviews: Reviews::new(authentication, authorization, reviewer, judge),
             free: free.clone(),
@@ -161,37 +148,11 @@ impl Access {
         })
     }
 
-    /// Reads the CAs from the cluster for the first time; from then on requests are decided about.
-    /// Waits for an API server that is not there yet, unless a failure is tolerated.
-    ///
-    /// # Errors
-    /// CAs that cannot be read from the cluster, unless `--authentication-tolerate-lookup-failure`.
-    pub async fn look_up(&self) -> Result<(), AccessError> {
-        loop {
-            match self.client_ca.reread().await {
-                Ok(()) => break,
-                Err(error) if self.tolerates_failure => {
-                    warn!(
-                        %error,
-                        "Error looking up in-cluster authentication configuration. This may treat all requests as \
-                         anonymous."
-                    );
-                    break;
-                }
-                Err(AccessError::Away(error)) => log_repeated!(
-                    warn,
-                    self.repeats,
-                    "away",
-                    error,
-                    "CAs of clients cannot be read; trying again until the API server answers (check \
-                     --authentication-kubeconfig)"
-                ),
-                Err(error) => return Err(error),
-            }
-            sleep(RETRY).await;
-        }
+    /// Reads the CAs from the cluster for the first time; from then on requests are decided about. Client certificates count
+    /// for nothing as long as the CAs cannot be read.
+    pub async fn look_up(&self) {
+        self.client_ca.reread().await;
         self.is_pending.store(false, Relaxed);
-        Ok(())
     }
 
     /// Reads the CAs again and again. Runs beside the server.
@@ -321,7 +282,7 @@ async fn client(
     metrics: &ClientMetrics,
 ) -> Result<Option<Api>, AccessError> {
     let refuse = |error| {
-        AccessError::Useless(match error {
+        AccessError(match error {
             SourceError::Kubeconfig { path, reason } => {
                 format!("{flag} {}: {reason}", path.display())
             }

@@ -70,8 +70,6 @@ pub struct Authentication {
     pub kubeconfig: Option<PathBuf>,
     /// The cluster is not asked for settings that the flags leave out.
     pub skip_lookup: bool,
-    /// A failed lookup is no reason to end.
-    pub tolerate_lookup_failure: bool,
     /// How long the answer about a token is believed.
     pub token_cache_ttl: Duration,
     /// CAs of client certificates.

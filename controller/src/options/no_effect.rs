@@ -3,7 +3,11 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 12] = [
+pub const NO_EFFECT: [(&[&str], &str); 13] = [
+    (
+        &["authentication-tolerate-lookup-failure"],
+        "a lookup that fails is tried again each minute, and keeps no process from starting",
+    ),
     (
         &["cloud-config"],
         "the provider is another process, which reads its own configuration; pass the file to the provider",
@@ -63,7 +67,8 @@ pub const NO_EFFECT: [(&[&str], &str); 12] = [
 ];
 
 /// Those of them that stand alone, or have their value behind an equals sign.
-const SWITCHES: [&str; 5] = [
+const SWITCHES: [&str; 6] = [
+    "authentication-tolerate-lookup-failure",
     "contention-profiling",
     "disable-http2-serving",
     "enable-leader-migration",

@@ -54,10 +54,6 @@ pub(super) struct AccessFlags {
     /// Time for which the answer to a TokenReview is cached.
     #[arg(long, default_value = "10s", value_parser = duration)]
     authentication_token_webhook_cache_ttl: Duration,
-    /// Start although the lookup of missing authentication configuration failed. All callers may then be
-    /// anonymous.
-    #[arg(long)]
-    authentication_tolerate_lookup_failure: bool,
     /// File with CAs of client certificates; a certificate's common name is the user.
     #[arg(long, default_value = "")]
     client_ca_file: String,
@@ -103,7 +99,6 @@ impl AccessFlags {
         Authentication {
             kubeconfig: given(&self.authentication_kubeconfig),
             skip_lookup: self.authentication_skip_lookup,
-            tolerate_lookup_failure: self.authentication_tolerate_lookup_failure,
             token_cache_ttl: self.authentication_token_webhook_cache_ttl,
             client_ca_file: given(&self.client_ca_file),
         }

@@ -3,7 +3,6 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use outrigger_core::error_class::ErrorClass;
 use outrigger_kubernetes::{api::Api, certificate::pem_fault};
 use parking_lot::RwLock;
 use rustls::{
@@ -73,20 +72,22 @@ impl ClientCa {
     pub async fn keep_fresh(&self) {
         loop {
             sleep(REREAD).await;
-            if let Err(error) = self.reread().await {
-                warn!(%error, "CAs of clients stay the former");
-            }
+            self.reread().await;
         }
     }
 
     /// Reads the CAs again; after an error all is as it was.
-    pub(super) async fn reread(&self) -> Result<(), AccessError> {
+    pub(super) async fn reread(&self) {
         let read = match &self.origin {
-            Origin::Cluster(Some(api)) => look_up(api).await?,
-            origin => origin.read()?,
+            Origin::Cluster(Some(api)) => look_up(api).await,
+            origin => origin.read(),
         };
-        *self.verifier.write() = read;
-        Ok(())
+        match read {
+            Ok(read) => *self.verifier.write() = read,
+            Err(error) => {
+                warn!(%error, "CAs of clients cannot be read; they stay as they are, or unknown, for a minute")
+            }
+        }
     }
 
     /// The user of the certificate, which is the common name, in the groups that are its organisations; none without a
@@ -127,7 +128,7 @@ impl Origin {
         let verifier = pem.and_then(|pem| verifier(&pem));
         verifier
             .map(Some)
-            .map_err(|reason| AccessError::Useless(format!("{flag} {}: {reason}", path.display())))
+            .map_err(|reason| AccessError(format!("{flag} {}: {reason}", path.display())))
     }
 }
 
@@ -139,11 +140,7 @@ async fn look_up(api: &Api) -> Result<Option<Verifier>, AccessError> {
         Err(error) => {
             let grant = "kubectl create rolebinding -n kube-system ROLEBINDING_NAME \
                          --role=extension-apiserver-authentication-reader";
-            let text = reviews::with_hint(&error, grant);
-            return Err(match error.class() {
-                ErrorClass::Transient | ErrorClass::RateLimited { .. } => AccessError::Away(text),
-                _ => unusable(&text),
-            });
+            return Err(unusable(&reviews::with_hint(&error, grant)));
         }
     };
     let pem = data.get("client-ca-file");
@@ -152,7 +149,7 @@ async fn look_up(api: &Api) -> Result<Option<Verifier>, AccessError> {
 }
 
 fn unusable(reason: &str) -> AccessError {
-    AccessError::Useless(format!(
+    AccessError(format!(
         "unable to load configmap based client-ca-file: {reason}"
     ))
 }

@@ -31,10 +31,10 @@ pub(crate) const IN_FLIGHT: usize = 64;
 type Question = (Caller, String, String);
 
 /// Asks for reviews. Without a client for them no token is good, and no right is there.
-pub(super) struct Reviews {
+pub(crate) struct Reviews {
     reviewer: Option<Api>,
     judge: Option<Api>,
-    in_flight: Semaphore,
+    pub(crate) in_flight: Semaphore,
     /// By the token's hash; none for a token that is not good.
     callers: Cache<Vec<u8>, Option<Caller>>,
     token_ttl: Duration,

@@ -7,8 +7,7 @@ use prometheus_client::registry::Registry;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 use tracing::Level;
 
@@ -16,7 +15,7 @@ use crate::{
     access::IN_FLIGHT,
     fixture::{
         Running, begin,
-        client::{Identity, connect, connect_from, fetch},
+        client::{Identity, connect, fetch},
         cluster::Cluster,
         serve,
     },
@@ -105,27 +104,13 @@ async fn a_large_head_is_refused() {
 #[tokio::test]
 async fn reviews_in_flight_are_bounded_and_probes_need_none() {
     let server = serve(|_| {}).await;
-    server.cluster.hold_reviews();
-    let mut waiting = JoinSet::new();
-    for nth in 0..IN_FLIGHT {
-        let peer = stranger((nth / PER_PEER) as u8);
-        let anyone = Identity::Anonymous;
-        let stream = connect_from(peer, server.address, &anyone).await;
-        let head = format!("GET /{nth} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        waiting.spawn(async move {
-            let mut stream = stream.unwrap();
-            stream.write_all(head.as_bytes()).await.unwrap();
-            let _ = stream.read(&mut [0; 8]).await;
-        });
-    }
-    let began = Instant::now();
-    while server.cluster.reviews().1 < IN_FLIGHT {
-        assert!(began.elapsed() < SOON, "{:?}", server.cluster.reviews());
-        sleep(Duration::from_millis(1)).await;
-    }
+    let places = &server.access.reviews.in_flight;
+    let taken = places.try_acquire_many(IN_FLIGHT as u32).unwrap();
     let refused = server.get(&Identity::Anonymous, "/more").await;
     assert_eq!((refused.code, refused.header("retry-after")), (429, "1"));
     server.probe().await;
+    drop(taken);
+    assert_eq!(server.get(&Identity::Anonymous, "/more").await.code, 403);
 }
 
 /// One line a minute for each cause, however many addresses, tokens, paths and subsets of checks there are.
@@ -142,7 +127,7 @@ async fn requests_that_are_refused_or_fail_are_logged_once_for_each_cause() {
     let anyone = Identity::Anonymous;
     for nth in 0..20 {
         if nth == 10 {
-            server.cluster.refuse_reviews();
+            server.cluster.refuses(true);
         }
         let token = Identity::Token(Box::leak(format!("made-up-{nth}").into_boxed_str()));
         assert_eq!(server.get(&token, "/metrics").await.code, 401);
