@@ -20,38 +20,9 @@ use serde_json::json;
 
 fn main() {
     println!("{:44}{:>12}{:>12}", "", "ns each", "KiB in all");
-    for (range, prefix_len) in [("10.0.0.0/16", 24), ("10.0.0.0/8", 24), ("10.0.0.0/8", 32)] {
-        pool(range, prefix_len);
-    }
     let nodes: Vec<_> = (0..65_536).map(node).collect();
     allocator(&nodes[..5_000]);
     allocator(&nodes);
-}
-
-/// All blocks of a pool, and then the one that is free among all of them.
-fn pool(range: &str, prefix_len: u8) {
-    let cidr = Cidr::parse(range).unwrap();
-    let resident = resident();
-    let mut pool = Pool::new(cidr, prefix_len, &[]).unwrap();
-    let count = pool.size().total;
-    let what = format!("{range} of /{prefix_len}: {count} blocks");
-    report(&what, count, resident, || {
-        while let Some(block) = pool.take() {
-            black_box(block);
-        }
-    });
-    let last = Cidr::parse("10.0.0.0/32").unwrap();
-    report(
-        "  the one that is free, again and again",
-        100_000,
-        resident,
-        || {
-            for _ in 0..100_000 {
-                pool.put(last, false);
-                black_box(pool.take()).unwrap();
-            }
-        },
-    );
 }
 
 fn allocator(nodes: &[NodeView]) {
