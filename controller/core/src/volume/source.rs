@@ -22,78 +22,68 @@ pub enum VolumeSource {
         /// `volumeAttributes`.
         attributes: StringMap,
     },
-    /// `awsElasticBlockStore`.
-    AwsElasticBlockStore {
-        /// `volumeID`.
-        volume_id: Box<str>,
-    },
-    /// `gcePersistentDisk`.
-    GcePersistentDisk {
-        /// `pdName`.
-        pd_name: Box<str>,
-    },
-    /// `azureDisk`.
-    AzureDisk {
-        /// `diskName`.
-        disk_name: Box<str>,
-        /// `diskURI`.
-        disk_uri: Box<str>,
-        /// `kind`.
-        kind: Box<str>,
-    },
-    /// `cinder`.
-    Cinder {
-        /// `volumeID`.
-        volume_id: Box<str>,
-    },
-    /// `vsphereVolume`.
-    VsphereVolume {
-        /// `volumePath`.
-        volume_path: Box<str>,
-        /// `storagePolicyName`.
-        storage_policy_name: Box<str>,
-        /// `storagePolicyID`.
-        storage_policy_id: Box<str>,
+    /// A source of an in-tree plugin.
+    InTree {
+        /// Its kind.
+        kind: InTreeKind,
+        /// Its texts, in the order of [`InTreeKind::texts`]; the others are empty.
+        texts: [Box<str>; 3],
     },
 }
 
 /// In-tree kinds of a [`VolumeSource`] (P-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InTreeKind {
-    /// [`VolumeSource::AwsElasticBlockStore`].
+    /// `awsElasticBlockStore`.
     AwsElasticBlockStore,
-    /// [`VolumeSource::GcePersistentDisk`].
+    /// `gcePersistentDisk`.
     GcePersistentDisk,
-    /// [`VolumeSource::AzureDisk`].
+    /// `azureDisk`.
     AzureDisk,
-    /// [`VolumeSource::Cinder`].
+    /// `cinder`.
     Cinder,
-    /// [`VolumeSource::VsphereVolume`].
+    /// `vsphereVolume`.
     VsphereVolume,
 }
 
-impl VolumeSource {
-    /// The kind, as an in-tree one; none for CSI.
-    const fn in_tree(&self) -> Option<InTreeKind> {
+impl InTreeKind {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [
+        Self::AwsElasticBlockStore,
+        Self::GcePersistentDisk,
+        Self::AzureDisk,
+        Self::Cinder,
+        Self::VsphereVolume,
+    ];
+
+    /// Its field in `spec`, and its name in digests.
+    pub(super) const fn field(self) -> &'static str {
         match self {
-            Self::Csi { .. } => None,
-            Self::AwsElasticBlockStore { .. } => Some(InTreeKind::AwsElasticBlockStore),
-            Self::GcePersistentDisk { .. } => Some(InTreeKind::GcePersistentDisk),
-            Self::AzureDisk { .. } => Some(InTreeKind::AzureDisk),
-            Self::Cinder { .. } => Some(InTreeKind::Cinder),
-            Self::VsphereVolume { .. } => Some(InTreeKind::VsphereVolume),
+            Self::AwsElasticBlockStore => "awsElasticBlockStore",
+            Self::GcePersistentDisk => "gcePersistentDisk",
+            Self::AzureDisk => "azureDisk",
+            Self::Cinder => "cinder",
+            Self::VsphereVolume => "vsphereVolume",
         }
     }
 
+    /// Its fields that are texts; the first names the volume.
+    pub(super) const fn texts(self) -> [&'static str; 3] {
+        match self {
+            Self::AwsElasticBlockStore | Self::Cinder => ["volumeID", "", ""],
+            Self::GcePersistentDisk => ["pdName", "", ""],
+            Self::AzureDisk => ["diskName", "diskURI", "kind"],
+            Self::VsphereVolume => ["volumePath", "storagePolicyName", "storagePolicyID"],
+        }
+    }
+}
+
+impl VolumeSource {
     /// Its name in digests.
     const fn name(&self) -> &'static str {
         match self {
             Self::Csi { .. } => "csi",
-            Self::AwsElasticBlockStore { .. } => "awsElasticBlockStore",
-            Self::GcePersistentDisk { .. } => "gcePersistentDisk",
-            Self::AzureDisk { .. } => "azureDisk",
-            Self::Cinder { .. } => "cinder",
-            Self::VsphereVolume { .. } => "vsphereVolume",
+            Self::InTree { kind, .. } => kind.field(),
         }
     }
 
@@ -105,20 +95,7 @@ impl VolumeSource {
                 volume_handle,
                 ..
             } => [volume_handle, driver, ""],
-            Self::AwsElasticBlockStore { volume_id } | Self::Cinder { volume_id } => {
-                [volume_id, "", ""]
-            }
-            Self::GcePersistentDisk { pd_name } => [pd_name, "", ""],
-            Self::AzureDisk {
-                disk_name,
-                disk_uri,
-                kind,
-            } => [disk_name, disk_uri, kind],
-            Self::VsphereVolume {
-                volume_path,
-                storage_policy_name,
-                storage_policy_id,
-            } => [volume_path, storage_policy_name, storage_policy_id],
+            Self::InTree { texts, .. } => texts.each_ref().map(|text| &**text),
         }
     }
 
@@ -137,7 +114,7 @@ impl VolumeSource {
     pub(super) fn is_too_long(&self) -> bool {
         let attributes = match self {
             Self::Csi { attributes, .. } => attributes.iter().map(|(k, v)| k.len() + v.len()).sum(),
-            _ => 0,
+            Self::InTree { .. } => 0,
         };
         attributes > MAX_ATTRIBUTES || self.texts().iter().any(|text| text.len() > MAX_TEXT)
     }
@@ -157,10 +134,9 @@ pub struct ServedVolumes {
 impl ServedVolumes {
     /// Returns true if the provider is asked about volumes of this source.
     pub fn serves(&self, source: &VolumeSource) -> bool {
-        match (source.in_tree(), source) {
-            (Some(kind), _) => self.kinds.contains(&kind),
-            (None, VolumeSource::Csi { driver, .. }) => self.csi_drivers.contains(driver),
-            (None, _) => false,
+        match source {
+            VolumeSource::Csi { driver, .. } => self.csi_drivers.contains(driver),
+            VolumeSource::InTree { kind, .. } => self.kinds.contains(kind),
         }
     }
 

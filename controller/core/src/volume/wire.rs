@@ -1,12 +1,13 @@
 //! The parts of the API's JSON that a view is made of.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
-    ANNOTATION_LABELLED, ANNOTATION_PAUSED, ANNOTATION_PROVISIONED_BY, NodeTerm, VolumeSource,
-    VolumeView,
+    ANNOTATION_LABELLED, ANNOTATION_PAUSED, ANNOTATION_PROVISIONED_BY, InTreeKind, NodeTerm,
+    VolumeSource, VolumeView,
 };
 use crate::{metadata::ObjectMetadata, null::or_default, string_map::StringMap};
 
@@ -27,13 +28,10 @@ pub(super) struct VolumeJson {
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
     csi: Option<Csi>,
-    aws_elastic_block_store: Option<ById>,
-    gce_persistent_disk: Option<GcePersistentDisk>,
-    azure_disk: Option<AzureDisk>,
-    cinder: Option<ById>,
-    vsphere_volume: Option<VsphereVolume>,
     #[serde(deserialize_with = "or_default")]
     node_affinity: NodeAffinity,
+    #[serde(flatten)]
+    others: HashMap<Box<str>, Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -44,42 +42,6 @@ struct Csi {
     #[serde(deserialize_with = "or_default")]
     volume_handle: Box<str>,
     volume_attributes: StringMap,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ById {
-    #[serde(rename = "volumeID", deserialize_with = "or_default")]
-    volume_id: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct GcePersistentDisk {
-    #[serde(deserialize_with = "or_default")]
-    pd_name: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct AzureDisk {
-    #[serde(deserialize_with = "or_default")]
-    disk_name: Box<str>,
-    #[serde(rename = "diskURI", deserialize_with = "or_default")]
-    disk_uri: Box<str>,
-    #[serde(deserialize_with = "or_default")]
-    kind: Box<str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct VsphereVolume {
-    #[serde(deserialize_with = "or_default")]
-    volume_path: Box<str>,
-    #[serde(deserialize_with = "or_default")]
-    storage_policy_name: Box<str>,
-    #[serde(rename = "storagePolicyID", deserialize_with = "or_default")]
-    storage_policy_id: Box<str>,
 }
 
 #[derive(Default, Deserialize)]
@@ -106,27 +68,11 @@ impl Spec {
                 attributes: csi.volume_attributes,
             });
         }
-        if let Some(ById { volume_id }) = self.aws_elastic_block_store.take() {
-            return Some(VolumeSource::AwsElasticBlockStore { volume_id });
-        }
-        if let Some(GcePersistentDisk { pd_name }) = self.gce_persistent_disk.take() {
-            return Some(VolumeSource::GcePersistentDisk { pd_name });
-        }
-        if let Some(disk) = self.azure_disk.take() {
-            return Some(VolumeSource::AzureDisk {
-                disk_name: disk.disk_name,
-                disk_uri: disk.disk_uri,
-                kind: disk.kind,
-            });
-        }
-        if let Some(ById { volume_id }) = self.cinder.take() {
-            return Some(VolumeSource::Cinder { volume_id });
-        }
-        let disk = self.vsphere_volume.take()?;
-        Some(VolumeSource::VsphereVolume {
-            volume_path: disk.volume_path,
-            storage_policy_name: disk.storage_policy_name,
-            storage_policy_id: disk.storage_policy_id,
+        InTreeKind::ALL.into_iter().find_map(|kind| {
+            let disk = self.others.get(kind.field())?.as_object()?;
+            let text = |field| disk.get(field).and_then(Value::as_str).unwrap_or_default();
+            let texts = kind.texts().map(|field| text(field).into());
+            Some(VolumeSource::InTree { kind, texts })
         })
     }
 }

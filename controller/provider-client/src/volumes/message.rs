@@ -38,37 +38,30 @@ fn source(source: &VolumeSource) -> Source {
                     .collect(),
             })
         }
-        VolumeSource::AwsElasticBlockStore { volume_id } => {
-            Source::AwsElasticBlockStore(v1::AwsElasticBlockStoreVolumeSource {
-                volume_id: volume_id.to_string(),
-            })
+        VolumeSource::InTree { kind, texts } => {
+            let [first, second, third] = texts.each_ref().map(ToString::to_string);
+            match kind {
+                InTreeKind::AwsElasticBlockStore => {
+                    Source::AwsElasticBlockStore(v1::AwsElasticBlockStoreVolumeSource {
+                        volume_id: first,
+                    })
+                }
+                InTreeKind::GcePersistentDisk => {
+                    Source::GcePersistentDisk(v1::GcePersistentDiskVolumeSource { pd_name: first })
+                }
+                InTreeKind::AzureDisk => Source::AzureDisk(v1::AzureDiskVolumeSource {
+                    disk_name: first,
+                    disk_uri: second,
+                    kind: third,
+                }),
+                InTreeKind::Cinder => Source::Cinder(v1::CinderVolumeSource { volume_id: first }),
+                InTreeKind::VsphereVolume => Source::VsphereVolume(v1::VsphereVolumeSource {
+                    volume_path: first,
+                    storage_policy_name: second,
+                    storage_policy_id: third,
+                }),
+            }
         }
-        VolumeSource::GcePersistentDisk { pd_name } => {
-            Source::GcePersistentDisk(v1::GcePersistentDiskVolumeSource {
-                pd_name: pd_name.to_string(),
-            })
-        }
-        VolumeSource::AzureDisk {
-            disk_name,
-            disk_uri,
-            kind,
-        } => Source::AzureDisk(v1::AzureDiskVolumeSource {
-            disk_name: disk_name.to_string(),
-            disk_uri: disk_uri.to_string(),
-            kind: kind.to_string(),
-        }),
-        VolumeSource::Cinder { volume_id } => Source::Cinder(v1::CinderVolumeSource {
-            volume_id: volume_id.to_string(),
-        }),
-        VolumeSource::VsphereVolume {
-            volume_path,
-            storage_policy_name,
-            storage_policy_id,
-        } => Source::VsphereVolume(v1::VsphereVolumeSource {
-            volume_path: volume_path.to_string(),
-            storage_policy_name: storage_policy_name.to_string(),
-            storage_policy_id: storage_policy_id.to_string(),
-        }),
     }
 }
 
