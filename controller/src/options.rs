@@ -30,7 +30,7 @@ use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches, Parser,
     builder::Str, error::ErrorKind, parser::ValueSource,
 };
-use outrigger_core::{go_duration::GoDuration, text::without_login};
+use outrigger_core::{go_duration, text::without_login};
 use outrigger_runtime::VERSION;
 use outrigger_server::settings::PageSettings;
 
@@ -71,7 +71,7 @@ const PREFIX: &str = "OUTRIGGER_";
 )]
 struct Flags {
     /// Interval between the starts of two controllers.
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = go_duration::parse)]
     controller_start_interval: Duration,
     /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item that
     /// names a controller decides. Known are cloud-node-controller, cloud-node-lifecycle-controller,
@@ -93,7 +93,7 @@ struct Flags {
     #[arg(long, default_value = "true")]
     profiling: bool,
     /// Time after SIGTERM until calls to the provider in flight are cancelled.
-    #[arg(long, default_value = "25s", value_parser = duration)]
+    #[arg(long, default_value = "25s", value_parser = go_duration::parse)]
     shutdown_grace_period: Duration,
     #[command(flatten)]
     provider: ProviderFlags,
@@ -305,17 +305,9 @@ impl Flags {
     }
 }
 
-/// A Go duration that is not negative.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let duration: GoDuration = text.parse()?;
-    duration
-        .as_std()
-        .ok_or_else(|| "it must not be negative".to_owned())
-}
-
 /// A Go duration that is greater than 0.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
-    let period = duration(text)?;
+    let period = go_duration::parse(text)?;
     let period = Some(period).filter(|period| !period.is_zero());
     period.ok_or_else(|| "it must be greater than 0".to_owned())
 }

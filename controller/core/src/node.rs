@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     condition::{Condition, Status},
-    go_duration::GoDuration,
+    go_duration,
     null::{is_default, or_default},
     string_map::StringMap,
     targets::TAINT_AUTOSCALER,
@@ -170,13 +170,8 @@ impl NodeView {
     ) -> Result<Option<Duration>, UnreadableLabel> {
         let after = match self.labels.get(LABEL_OUT_OF_SERVICE_AFTER) {
             None => flag,
-            Some(text) => {
-                let duration = text.parse::<GoDuration>().ok();
-                let unreadable = || UnreadableLabel { value: text.into() };
-                duration
-                    .and_then(GoDuration::as_std)
-                    .ok_or_else(unreadable)?
-            }
+            Some(text) => go_duration::parse(text)
+                .map_err(|_unreadable| UnreadableLabel { value: text.into() })?,
         };
         Ok((!after.is_zero()).then_some(after))
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use outrigger_core::go_duration;
 use outrigger_kubernetes::client::{Budget, Source};
 
-use super::{config::ApiSettings, duration, given};
+use super::{config::ApiSettings, given};
 
 #[derive(Args)]
 #[command(next_help_heading = "API server")]
@@ -24,7 +25,7 @@ pub(super) struct ApiServerFlags {
     master: String,
     /// Minimum resync period: stores hand all objects to their event handlers again after a random time
     /// between this and twice this.
-    #[arg(long, default_value = "12h0m0s", value_parser = duration)]
+    #[arg(long, default_value = "12h0m0s", value_parser = go_duration::parse)]
     pub(super) min_resync_period: Duration,
     /// Use a separate service account for each controller.
     #[arg(long)]

@@ -1,15 +1,12 @@
 //! `/configz`: the flags in the shape of upstream's configuration object (HTTP-9).
 
-use std::time::Duration;
-
-use outrigger_core::go_duration::GoDuration;
+use outrigger_core::go_duration::format;
 use serde_json::{Value, json};
 
 use super::{Flags, items};
 
 /// The whole page. Fields of upstream without a flag of ours are left out.
 pub(super) fn object(flags: &Flags) -> Value {
-    let go = |duration: Duration| GoDuration::from(duration).to_string();
     let (api_server, election) = (&flags.api_server, &flags.election);
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
@@ -22,20 +19,20 @@ pub(super) fn object(flags: &Flags) -> Value {
                 "kubeconfig": api_server.kubeconfig,
                 "qps": api_server.kube_api_qps,
             },
-            "ControllerStartInterval": go(flags.controller_start_interval),
+            "ControllerStartInterval": format(flags.controller_start_interval),
             "Controllers": items(&flags.controllers),
             "Debugging": {"enableContentionProfiling": false, "enableProfiling": flags.profiling},
             "LeaderElection": {
                 "leaderElect": election.leader_elect,
-                "leaseDuration": go(election.leader_elect_lease_duration),
-                "renewDeadline": go(election.leader_elect_renew_deadline),
+                "leaseDuration": format(election.leader_elect_lease_duration),
+                "renewDeadline": format(election.leader_elect_renew_deadline),
                 "resourceLock": election.leader_elect_resource_lock,
                 "resourceName": election.leader_elect_resource_name,
                 "resourceNamespace": election.leader_elect_resource_namespace,
-                "retryPeriod": go(election.leader_elect_retry_period),
+                "retryPeriod": format(election.leader_elect_retry_period),
             },
             "LeaderMigrationEnabled": false,
-            "MinResyncPeriod": go(api_server.min_resync_period),
+            "MinResyncPeriod": format(api_server.min_resync_period),
             "Port": flags.serving.secure_port,
         },
         "KubeCloudShared": {
@@ -46,16 +43,16 @@ pub(super) fn object(flags: &Flags) -> Value {
             "ClusterCIDR": flags.cluster.cluster_cidr.texts().join(","),
             "ClusterName": flags.cluster.cluster_name,
             "ConfigureCloudRoutes": flags.cluster.configure_cloud_routes,
-            "NodeMonitorPeriod": go(flags.nodes.node_monitor_period),
+            "NodeMonitorPeriod": format(flags.nodes.node_monitor_period),
             "NodeSyncPeriod": "0s",
-            "RouteReconciliationPeriod": go(flags.cluster.route_reconciliation_period),
+            "RouteReconciliationPeriod": format(flags.cluster.route_reconciliation_period),
             "UseServiceAccountCredentials": api_server.use_service_account_credentials,
         },
         "NodeController": {
             "ConcurrentNodeStatusUpdates": flags.nodes.concurrent_node_status_updates,
             "ConcurrentNodeSyncs": flags.nodes.concurrent_node_syncs,
         },
-        "NodeStatusUpdateFrequency": go(flags.nodes.node_status_update_frequency),
+        "NodeStatusUpdateFrequency": format(flags.nodes.node_status_update_frequency),
         "ServiceController": {"ConcurrentServiceSyncs": flags.service.concurrent_service_syncs},
         "Webhook": {"Webhooks": items(&flags.webhook.webhooks)},
     }})

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use outrigger_core::{go_duration::GoDuration, lease::Durations, syntax::subdomain};
+use outrigger_core::{go_duration, lease::Durations, syntax::subdomain};
 
 use super::{config::Election, period};
 
@@ -62,7 +62,7 @@ impl ElectionFlags {
             self.leader_elect_retry_period,
         );
         let durations = Durations::new(lease, renew, retry).map_err(|error| {
-            let [lease, renew, retry] = [lease, renew, retry].map(GoDuration::from);
+            let [lease, renew, retry] = [lease, renew, retry].map(go_duration::format);
             format!(
                 "{error}: --leader-elect-lease-duration is {lease}, --leader-elect-renew-deadline is {renew}, \
                  --leader-elect-retry-period is {retry}, and JitterFactor is 1.2"

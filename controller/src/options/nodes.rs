@@ -4,12 +4,13 @@ use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use clap::Args;
 use outrigger_core::{
+    go_duration,
     node::{deletion_limit::DeletionLimits, maintenance::MaintenanceSettings},
     selector::Selector,
 };
 use outrigger_loops::{lifecycle::LifecycleSettings, node::NodeSettings};
 
-use super::{duration, period};
+use super::period;
 
 #[derive(Args)]
 #[command(next_help_heading = "Node")]
@@ -29,7 +30,7 @@ pub(super) struct NodeFlags {
     maintenance_condition: bool,
     /// Time before announced maintenance at which the Node gets the taint
     /// outrigger.dev/maintenance-planned:PreferNoSchedule; 0: never.
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = go_duration::parse)]
     maintenance_taint_before: Duration,
     /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window before
     /// deletion stops, whatever the size of the cluster.
@@ -63,7 +64,7 @@ pub(super) struct NodeFlags {
     /// Time for which the instance of a Node has to be stopped, while the kubelet is silent, until the Node gets the
     /// taint node.kubernetes.io/out-of-service, by which its Pods and volumes move to other Nodes; 0: never. The
     /// label outrigger.dev.node-restriction.kubernetes.io/out-of-service-after says otherwise for one Node.
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = go_duration::parse)]
     out_of_service_after: Duration,
 }
 

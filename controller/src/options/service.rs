@@ -3,10 +3,10 @@
 use std::{num::NonZeroU16, time::Duration};
 
 use clap::Args;
-use outrigger_core::targets::Pace;
+use outrigger_core::{go_duration, targets::Pace};
 use outrigger_loops::service::ServiceSettings;
 
-use super::{config::OutputForm, duration};
+use super::config::OutputForm;
 
 #[derive(Args)]
 #[command(next_help_heading = "Service-lb-controller")]
@@ -16,13 +16,13 @@ pub(super) struct ServiceFlags {
     pub(super) concurrent_service_syncs: NonZeroU16,
     /// Period in which each load balancer is compared with the cloud, and ensured where it differs; 0:
     /// never.
-    #[arg(long, default_value = "12h0m0s", value_parser = duration)]
+    #[arg(long, default_value = "12h0m0s", value_parser = go_duration::parse)]
     load_balancer_drift_period: Duration,
     /// Maximum delay added by the debounce. A Node that leaves goes out at once.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     load_balancer_update_ceiling: Duration,
     /// Debounce: update targets after this long without another Node joining.
-    #[arg(long, default_value = "1s", value_parser = duration)]
+    #[arg(long, default_value = "1s", value_parser = go_duration::parse)]
     load_balancer_update_idle: Duration,
     /// Print the planned changes of load balancers, change nothing, and exit.
     #[arg(long)]

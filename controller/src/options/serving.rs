@@ -3,9 +3,10 @@
 use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
+use outrigger_core::go_duration;
 use outrigger_server::settings::{Authentication, Authorization, Certificate, Serving};
 
-use super::{duration, given, items, tls};
+use super::{given, items, tls};
 
 #[derive(Args)]
 #[command(next_help_heading = "Secure serving")]
@@ -52,7 +53,7 @@ pub(super) struct AccessFlags {
     #[arg(long)]
     authentication_skip_lookup: bool,
     /// Time for which the answer to a TokenReview is cached.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     authentication_token_webhook_cache_ttl: Duration,
     /// File with CAs of client certificates; a certificate's common name is the user.
     #[arg(long, default_value = "")]
@@ -65,10 +66,10 @@ pub(super) struct AccessFlags {
     #[arg(long, default_value = "")]
     authorization_kubeconfig: String,
     /// Time for which a SubjectAccessReview that allows is cached.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     authorization_webhook_cache_authorized_ttl: Duration,
     /// Time for which a SubjectAccessReview that denies is cached.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = go_duration::parse)]
     authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 

@@ -9,7 +9,7 @@ use axum::{Extension, Router, body::Body, extract::Request};
 use bytes::Bytes;
 use http::{Method, StatusCode, header, request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use outrigger_core::go_duration::GoDuration;
+use outrigger_core::go_duration;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout_at},
@@ -263,7 +263,7 @@ fn failed(reason: &str) -> FailedReview {
 fn answer_within(query: Option<&str>) -> Duration {
     let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     let mut timeouts = pairs.filter(|(name, _)| name == "timeout");
-    let limit = timeouts.find_map(|(_, value)| value.parse::<GoDuration>().ok()?.as_std());
+    let limit = timeouts.find_map(|(_, value)| go_duration::parse(&value).ok());
     let timeout = limit
         .filter(|timeout| !timeout.is_zero())
         .unwrap_or(DEFAULT)
