@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 
-use self::ring::{LineKey, Ring};
+use self::ring::Ring;
 use crate::{clock::time_of_day, metric_families};
 
 metric_families! {
@@ -64,21 +64,36 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// A line of the answer of `/explain/`.
+/// The answer of `/explain/`.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Line<'a> {
-    /// When, by the time of day.
-    pub time: Timestamp,
+pub struct Explanation {
     /// The object, as [`Subject`] shows it.
-    pub object: Cow<'a, str>,
+    pub object: String,
+    /// False: it is gone.
+    pub exists: bool,
+    /// The replica that decided.
+    pub leader: String,
+    /// The last decisions about it, the newest last.
+    pub decisions: Vec<NotedDecision>,
+}
+
+/// A decision, and how often it was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NotedDecision {
+    /// How often, since `first`.
+    pub count: u64,
+    /// When first, by the time of day.
+    pub first: Timestamp,
+    /// When last.
+    pub last: Timestamp,
     /// The loop, or the client of the API server.
-    pub source: Cow<'a, str>,
+    pub source: Cow<'static, str>,
     /// The kind of decision or work: `refresh`, `ensure`, or `PATCH`.
-    pub kind: Cow<'a, str>,
+    pub kind: Cow<'static, str>,
     /// The rule that decided, or the class of the result.
-    pub rule: Cow<'a, str>,
+    pub rule: Cow<'static, str>,
     /// For people.
-    pub text: Cow<'a, str>,
+    pub text: String,
 }
 
 /// The last decisions about each object. Clones share them; by default nothing is remembered.
@@ -114,9 +129,21 @@ impl History {
         kind: &'static str,
         why: impl FnOnce() -> DecisionReason,
     ) {
-        if let Some(shared) = &self.0 {
-            shared.note(source, subject, kind, why());
-        }
+        let Some(shared) = &self.0 else { return };
+        let DecisionReason { rule, text } = why();
+        let now = time_of_day();
+        let decision = NotedDecision {
+            count: 1,
+            first: now,
+            last: now,
+            source: source.into(),
+            kind: kind.into(),
+            rule: rule.into(),
+            text,
+        };
+        let mut ring = shared.ring.lock();
+        ring.add(subject.to_string(), decision);
+        shared.metrics.bytes.set(ring.bytes() as i64);
     }
 
     /// Notes what is no decision of core: the result of a call or write, or why an object is left alone. `text` is not
@@ -135,42 +162,18 @@ impl History {
         });
     }
 
-    /// The decisions about `subject`, each a [`Line`] with its count and the time of the first, as a JSON array in the order
-    /// of their last times; none if there are none.
-    pub fn explain(&self, subject: Subject<'_>) -> Option<String> {
-        let shared = self.0.as_ref()?;
-        shared.ring.lock().explain(&subject.to_string())
+    /// The decisions about `subject`, the newest last.
+    pub fn explain(&self, subject: Subject<'_>) -> Vec<NotedDecision> {
+        let decisions = self.0.as_ref().map(|shared| {
+            let ring = shared.ring.lock();
+            ring.explain(&subject.to_string())
+        });
+        decisions.unwrap_or_default()
     }
 }
 
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("History").finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn note(
-        &self,
-        source: &'static str,
-        subject: Subject<'_>,
-        kind: &'static str,
-        DecisionReason { rule, text }: DecisionReason,
-    ) {
-        let (time, object) = (time_of_day(), subject.to_string());
-        let line = Line {
-            time,
-            object: Cow::Borrowed(&*object),
-            source: source.into(),
-            kind: kind.into(),
-            rule: rule.into(),
-            text: text.into(),
-        };
-        // Texts and a time: nothing that JSON cannot hold.
-        let line = serde_json::to_string(&line).unwrap_or_default();
-        let key = LineKey { source, kind, rule };
-        let mut ring = self.ring.lock();
-        ring.add(object, key, time, line.into());
-        self.metrics.bytes.set(ring.bytes() as i64);
     }
 }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use outrigger_core::{node::NodeView, service::ServiceView};
-use serde_json::Value;
 
 use outrigger_kubernetes::{
     leader::{self, Handle, Leadership},
     store::Store,
 };
-use outrigger_runtime::history::{History, Subject};
+use outrigger_runtime::history::{Explanation, History, Subject};
 use outrigger_server::answer::{self, Answer};
 
 /// The objects that there are.
@@ -50,18 +49,20 @@ impl Explainer {
             return answer::error(StatusCode::BAD_REQUEST, text);
         };
         let decisions = self.history.explain(subject);
-        if decisions.is_none() && !exists {
+        if decisions.is_empty() && !exists {
             let text = format!(
                 "{subject} is unknown: it does not exist, and nothing was decided about it"
             );
             return answer::error(StatusCode::NOT_FOUND, &text);
         }
-        let decisions = decisions.as_deref().unwrap_or("[]");
-        // A name of a host may have any letter.
-        let leader = Value::from(leader::host());
-        let body = format!(
-            "{{\"object\":\"{subject}\",\"exists\":{exists},\"leader\":{leader},\"decisions\":{decisions}}}\n"
-        );
+        let explanation = Explanation {
+            object: subject.to_string(),
+            exists,
+            leader: leader::host(),
+            decisions,
+        };
+        // Texts and times: nothing that JSON cannot hold.
+        let body = serde_json::to_string(&explanation).unwrap_or_default();
         answer::body(StatusCode::OK, answer::JSON, body)
     }
 

@@ -10,7 +10,6 @@ use std::{
 
 use clap::Parser;
 use http::Uri;
-use jiff::Timestamp;
 use outrigger_core::text;
 use outrigger_kubernetes::{
     api::Api,
@@ -18,8 +17,7 @@ use outrigger_kubernetes::{
     error::ApiError,
     metrics::ClientMetrics,
 };
-use outrigger_runtime::history::Line;
-use serde::Deserialize;
+use outrigger_runtime::history::Explanation;
 use serde_json::Value;
 
 use super::{Refusal, is_colored, new_table};
@@ -52,25 +50,6 @@ pub(super) struct ExplainCommand {
     server: String,
 }
 
-/// The answer of the leader.
-#[derive(Debug, Deserialize)]
-struct Explanation<'a> {
-    object: String,
-    exists: bool,
-    leader: String,
-    #[serde(borrow)]
-    decisions: Vec<Repeated<'a>>,
-}
-
-/// A decision, and how often it was made.
-#[derive(Debug, Deserialize)]
-struct Repeated<'a> {
-    count: u64,
-    first: Timestamp,
-    #[serde(borrow)]
-    last: Line<'a>,
-}
-
 impl ExplainCommand {
     pub(super) fn run(&self) -> Result<ExitCode, Refusal> {
         let path = path(&self.object)?;
@@ -83,8 +62,7 @@ impl ExplainCommand {
         let shown = if self.output == OutputForm::Json {
             serde_json::to_string_pretty(&answer).map_err(|error| error.to_string())? + "\n"
         } else {
-            let explanation = answer.to_string();
-            let explanation = serde_json::from_str(&explanation).map_err(|error| {
+            let explanation = serde_json::from_value(answer).map_err(|error| {
                 format!("the answer is not that of this version: {error}; try -o json")
             })?;
             table(&explanation, is_colored())
@@ -200,16 +178,15 @@ fn refused(server: &Uri, error: ApiError) -> Refusal {
 }
 
 /// The decisions as a table, the last one last.
-fn table(explanation: &Explanation<'_>, is_colored: bool) -> String {
-    let Explanation {
-        object,
-        exists,
-        leader,
-        decisions,
-    } = explanation;
-    let gone = if *exists { "" } else { ", which is gone" };
-    let mut shown = format!("{object}{gone}: as {} knows\n", text::message(leader));
-    if decisions.is_empty() {
+fn table(explanation: &Explanation, is_colored: bool) -> String {
+    let gone = if explanation.exists {
+        ""
+    } else {
+        ", which is gone"
+    };
+    let (object, leader) = (&explanation.object, text::message(&explanation.leader));
+    let mut shown = format!("{object}{gone}: as {leader} knows\n");
+    if explanation.decisions.is_empty() {
         shown.push_str(
             "Nothing was decided about it since this replica leads, or nothing is remembered any more: a Node that needs \
              nothing, and a Service that is not of type LoadBalancer, are not looked at.\n",
@@ -217,19 +194,18 @@ fn table(explanation: &Explanation<'_>, is_colored: bool) -> String {
         return shown;
     }
     let mut table = new_table(["LAST", "TIMES", "BY", "WHAT", "RULE", "WHY"], is_colored);
-    for Repeated { count, first, last } in decisions {
-        let times = if *count > 1 {
-            format!("{count} since {first:.0}")
-        } else {
-            "1".to_owned()
+    for decision in &explanation.decisions {
+        let times = match decision.count {
+            1 => "1".to_owned(),
+            count => format!("{count} since {:.0}", decision.first),
         };
         table.add_row([
-            format!("{:.0}", last.time),
+            format!("{:.0}", decision.last),
             times,
-            text::message(&last.source),
-            text::message(&last.kind),
-            text::message(&last.rule),
-            text::message(&last.text),
+            text::message(&decision.source),
+            text::message(&decision.kind),
+            text::message(&decision.rule),
+            text::message(&decision.text),
         ]);
     }
     shown.push_str(&table.trim_fmt());

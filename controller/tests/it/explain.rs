@@ -108,7 +108,7 @@ async fn the_leader_explains_by_rules_and_sentences() {
     );
     let decisions = json["decisions"].as_array().unwrap();
     let initialized = |decision: &Value| {
-        let (rule, text) = (&decision["last"]["rule"], decision["last"]["text"].as_str());
+        let (rule, text) = (&decision["rule"], decision["text"].as_str());
         rule == "initialize" && text.is_some_and(|text| text.contains("removes the taint"))
     };
     assert!(decisions.iter().any(initialized), "{json:#}");

@@ -1,7 +1,5 @@
 //! The history remembers within its bounds.
 
-use serde_json::Value;
-
 use super::*;
 
 fn history(bytes: usize) -> (History, HistoryMetrics) {
@@ -11,15 +9,9 @@ fn history(bytes: usize) -> (History, HistoryMetrics) {
 
 /// The explanation of a Node, each line as its rule, its count and its text.
 fn lines(history: &History, name: &str) -> Vec<String> {
-    let Some(text) = history.explain(Subject::node(name)) else {
-        return Vec::new();
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
-    let line = |one: &Value| {
-        let last = &one["last"];
-        format!("{} {} {}", last["rule"], one["count"], last["text"]).replace('"', "")
-    };
-    all.as_array().unwrap().iter().map(line).collect()
+    let decisions = history.explain(Subject::node(name)).into_iter();
+    let line = |one: NotedDecision| format!("{} {} {}", one.rule, one.count, one.text);
+    decisions.map(line).collect()
 }
 
 #[test]
@@ -96,5 +88,5 @@ fn nothing_is_remembered_if_nothing_is_asked_for() {
         unreachable!("not shown")
     });
     assert!(!history.is_on());
-    assert_eq!(history.explain(Subject::node("n")), None);
+    assert!(history.explain(Subject::node("n")).is_empty());
 }

@@ -56,9 +56,9 @@ fn a_caller_who_is_unknown_needs_another_remedy_than_one_without_the_right() {
 #[test]
 fn the_table_shows_what_was_decided_and_nothing_that_moves_a_cursor() {
     let answer = r#"{"object":"node/a","exists":false,"leader":"ccm-0","decisions":[
-        {"count":3,"first":"2026-01-01T00:00:00Z","last":{"time":"2026-01-01T00:01:00.5Z","object":"node/a",
-         "source":"cloud-node-controller","kind":"sync","rule":"not_ready","text":"no \u001b[2J instance"}}]}"#;
-    let explanation: Explanation<'_> = serde_json::from_str(answer).unwrap();
+        {"count":3,"first":"2026-01-01T00:00:00Z","last":"2026-01-01T00:01:00.5Z",
+         "source":"cloud-node-controller","kind":"sync","rule":"not_ready","text":"no \u001b[2J instance"}]}"#;
+    let explanation: Explanation = serde_json::from_str(answer).unwrap();
     let shown = table(&explanation, false);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[0], "node/a, which is gone: as ccm-0 knows");
