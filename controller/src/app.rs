@@ -7,21 +7,16 @@
 //! ```
 
 mod access;
-mod csr;
+mod controllers;
 mod dry_run;
 mod explain;
 mod identity;
-mod ipam;
 mod lease_events;
 mod lease_task;
 mod loops;
 pub(crate) mod metrics;
-mod nodes;
 mod process;
-mod route;
-mod services;
 mod supervise;
-mod volume;
 mod wiring;
 
 use std::{borrow::Cow, time::Duration};
@@ -152,7 +147,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         .root_events(COMPONENT, &mut tasks, &process.end);
     let mut wiring = Wiring::new(context, &process.access, &mut tasks, &process.end);
     tokio::select! {
-        added = add_loops(&mut wiring) => added?,
+        added = controllers::add(&mut wiring) => added?,
         () = signals.next() => return Ok(()),
     }
     let stores = wiring.stores();
@@ -191,18 +186,6 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         () = signals.next() => Err(Fatal::Hurried),
     };
     ended.and(drained)
-}
-
-/// Adds the loops that the flags ask for. The store of Nodes is last: every loop has subscribed to it then.
-async fn add_loops(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let on_lookup = nodes::add(wiring).await?;
-    services::add(wiring).await?;
-    ipam::add(wiring, on_lookup).await?;
-    route::add(wiring).await?;
-    volume::add(wiring).await?;
-    csr::add(wiring).await?;
-    nodes::watch(wiring);
-    Ok(())
 }
 
 /// Returns when the first handshake was refused for the want of a cluster id; a later one is only a

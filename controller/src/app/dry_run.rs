@@ -30,6 +30,7 @@ use outrigger_loops::service::{
     TARGETS_ANNOTATION,
     dry_run::{Action, Planned, plan},
 };
+use outrigger_provider_client::PlannedChange;
 
 /// How long the API server and the provider may take until they are ready.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -138,51 +139,43 @@ async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inherita
 }
 
 fn print(planned: &[Planned], nodes: usize, output: OutputForm) {
-    let text = match output {
-        OutputForm::Json => format!("{:#}", as_json(planned, nodes)),
-        OutputForm::Table => as_table(planned, nodes, is_colored()),
-    };
-    println!("{text}");
+    match output {
+        OutputForm::Json => println!("{:#}", as_json(planned, nodes)),
+        OutputForm::Table => println!("{}", as_table(planned, nodes, is_colored())),
+    }
 }
 
 fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
-    let services: Vec<_> = planned
-        .iter()
-        .map(|entry| {
-            let changes = entry.changes.as_ref().map(|changes| {
-                let changes = changes.iter().map(|change| {
-                    json!({
-                        "action": change.action.as_str(),
-                        "resourceType": change.resource_type,
-                        "resourceId": change.resource_id,
-                        "summary": change.summary,
-                    })
-                });
-                changes.collect::<Vec<_>>()
-            });
-            json!({
-                "service": &*entry.service,
-                "action": entry.action.as_str(),
-                "cause": entry.action.cause().map(EnsureCause::as_str),
-                "changes": changes,
-                "error": entry.error,
-            })
+    let change = |change: &PlannedChange| {
+        json!({
+            "action": change.action,
+            "resourceType": change.resource_type,
+            "resourceId": change.resource_id,
+            "summary": change.summary,
         })
-        .collect();
+    };
+    let service = |entry: &Planned| {
+        let changes = entry.changes.as_ref();
+        json!({
+            "service": &*entry.service,
+            "action": entry.action.as_str(),
+            "cause": entry.action.cause().map(EnsureCause::as_str),
+            "changes": changes.map(|changes| changes.iter().map(change).collect::<Vec<_>>()),
+            "error": entry.error,
+        })
+    };
+    let services: Vec<_> = planned.iter().map(service).collect();
     json!({"targets": nodes, "services": services})
 }
 
 fn as_table(planned: &[Planned], nodes: usize, is_colored: bool) -> String {
     let mut table = new_table(["SERVICE", "ACTION", "CAUSE", "CHANGE"], is_colored);
-    let mut kept = 0;
-    for entry in planned {
-        if entry.action == Action::Keep && entry.error.is_none() {
-            kept += 1;
-            continue;
-        }
+    let is_kept = |entry: &&Planned| entry.action == Action::Keep && entry.error.is_none();
+    let (kept, others): (Vec<_>, Vec<_>) = planned.iter().partition(is_kept);
+    for entry in &others {
         let cause = entry.action.cause().map_or("", |cause| cause.as_str());
         let changes = entry.changes.iter().flatten().map(|change| {
-            let (action, kind) = (change.action.as_str(), &change.resource_type);
+            let (action, kind) = (change.action, &change.resource_type);
             format!("{action} {kind}: {}", change.summary)
         });
         let error = entry.error.iter();
@@ -195,16 +188,10 @@ fn as_table(planned: &[Planned], nodes: usize, is_colored: bool) -> String {
             &lines.join("\n"),
         ]);
     }
-    let others = planned.len() - kept;
-    let mut text = String::new();
-    if others > 0 {
-        text = format!("{}\n\n", table.trim_fmt());
+    let (kept, others) = (kept.len(), others.len());
+    let sum = format!("load balancers: {kept} stay as they are, {others} do not; targets: {nodes}");
+    if others == 0 {
+        return sum;
     }
-    let (balancers, stay) = match kept {
-        1 => ("load balancer", "stays as it is"),
-        _ => ("load balancers", "stay as they are"),
-    };
-    let do_not = if others == 1 { "does not" } else { "do not" };
-    let targets = if nodes == 1 { "target" } else { "targets" };
-    text + &format!("{kept} {balancers} {stay}, {others} {do_not}; {nodes} {targets}")
+    format!("{}\n\n{sum}", table.trim_fmt())
 }

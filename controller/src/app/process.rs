@@ -17,10 +17,9 @@ use super::{
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,
-    volume,
     wiring::ControllerContext,
 };
-use crate::options::Config;
+use crate::options::{Config, config::WebhookSettings};
 use outrigger_kubernetes::{
     api::Api,
     client::{ApiServer, Clients},
@@ -31,7 +30,7 @@ use outrigger_kubernetes::{
 };
 use outrigger_provider_client::{self as provider, Connect, Provider};
 use outrigger_runtime::history::History;
-use outrigger_server::{Access, Checks, Pages, Scope, Server, ServerParts};
+use outrigger_server::{Access, Checks, ClientCa, Pages, Scope, Server, ServerParts};
 use outrigger_volumes::webhook::{VolumeReviewer, WebhookServer};
 
 /// Clients, servers and metrics of the process.
@@ -72,7 +71,7 @@ impl<'a> Process<'a> {
         let metrics = Metrics::register(&mut registry);
         let end = CancellationToken::new();
         let webhook = config.webhook.as_ref().filter(|_| serves);
-        let webhook = webhook.map(|webhook| volume::serve_webhook(webhook, &metrics, tasks, &end));
+        let webhook = webhook.map(|webhook| serve_webhook(webhook, &metrics, tasks, &end));
         let webhook = webhook.transpose()?;
         let pages = Pages::new(config.pages.clone(), set_verbosity);
         let clients = Clients::new(api_server, metrics.client.clone()).await;
@@ -268,6 +267,27 @@ impl<'a> Process<'a> {
         self.end.cancel();
         tasks.drain().await;
     }
+}
+
+/// Takes the webhook's port, reads the files of its flags, and begins to serve, on every replica from the start on (W-3);
+/// until there is something to decide with, each request is an error.
+fn serve_webhook(
+    settings: &WebhookSettings,
+    metrics: &Metrics,
+    tasks: &mut Supervisor,
+    stop: &CancellationToken,
+) -> Result<Arc<WebhookServer>, Fatal> {
+    let server = Server::bind(&settings.serving).map_err(|error| Fatal::setup(&error))?;
+    let client_ca = settings.client_ca.clone();
+    let client_ca = client_ca.map(|path| ClientCa::read("--webhook-client-ca-file", path));
+    let client_ca = client_ca
+        .transpose()
+        .map_err(|error| Fatal::setup(&error))?;
+    let webhook = Arc::new(WebhookServer::new(client_ca, metrics.webhook.clone()));
+    let connections = metrics.serving.of("webhook");
+    let running = Arc::clone(&webhook).run(server, connections, stop.clone());
+    tasks.spawn("HTTPS server of the webhook", running);
+    Ok(webhook)
 }
 
 /// The UID with which the cloud is changed: the operator's word, else that of `kube-system`.
