@@ -7,7 +7,7 @@
 //! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
 //! | back-off in the queue | one key | its failure concerns no other key |
 //! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
-//! | window of a batch (`batch::waiting`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
+//! | window of a batch (`batch`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
 //! | rates | a class or all, by urgency | the provider declares the rates of its cloud |
@@ -40,8 +40,8 @@ use outrigger_runtime::telemetry::Repeats;
 mod limits;
 mod urgency;
 
+use limits::CallLimits;
 pub(super) use limits::Rate;
-use limits::{CallLimits, Limit};
 pub(super) use urgency::{CLASSES, Urgency, class_label};
 
 /// Pause after a `RATE_LIMITED` without `RetryInfo`.
@@ -83,10 +83,9 @@ pub(super) struct Permit {
     has_succeeded: AtomicBool,
 }
 
-/// A call that waits for a limit, until it is dropped.
+/// A call that waits, until it is dropped.
 struct Place {
     admission: Arc<Admission>,
-    limit: Limit,
     urgency: Urgency,
 }
 
@@ -128,11 +127,11 @@ impl Admission {
     /// Waits until a call of this urgency may go out.
     pub(super) async fn enter(self: &Arc<Self>, urgency: Urgency) -> Permit {
         let mut changed = self.changed.subscribe();
-        let mut place: Option<Place> = None;
+        let mut place = None;
         loop {
             let started = Instant::now();
             let admitted = self.limits.lock().admit(urgency, started);
-            let Err(wait) = admitted else {
+            let Err(until) = admitted else {
                 return Permit {
                     admission: Arc::clone(self),
                     urgency,
@@ -140,12 +139,9 @@ impl Admission {
                     has_succeeded: AtomicBool::new(false),
                 };
             };
-            // A call whose class is paused has no place: less urgent ones of other classes go.
-            if place.as_ref().map(|place| place.limit) != wait.limit {
-                place = wait.limit.map(|limit| Place::new(self, limit, urgency));
-            }
+            place.get_or_insert_with(|| Place::new(self, urgency));
             let elapsed = async {
-                match wait.until {
+                match until {
                     Some(until) => sleep_until(until).await,
                     None => std::future::pending().await,
                 }
@@ -160,11 +156,10 @@ impl Admission {
 }
 
 impl Place {
-    fn new(admission: &Arc<Admission>, limit: Limit, urgency: Urgency) -> Self {
-        *admission.limits.lock().waiting(limit, urgency) += 1;
+    fn new(admission: &Arc<Admission>, urgency: Urgency) -> Self {
+        *admission.limits.lock().waiting(urgency) += 1;
         Self {
             admission: Arc::clone(admission),
-            limit,
             urgency,
         }
     }
@@ -172,8 +167,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Self { limit, urgency, .. } = *self;
-        *self.admission.limits.lock().waiting(limit, urgency) -= 1;
+        *self.admission.limits.lock().waiting(self.urgency) -= 1;
         self.admission.changed.send_replace(());
     }
 }
@@ -201,60 +195,30 @@ impl Permit {
             return;
         };
         self.has_succeeded.store(false, Ordering::Relaxed);
-        let own = self.urgency.class();
-        let requested_pause = retry_after.map(|after| CLASS_PAUSE.clamp(after));
-        let requested_pause = match reason {
-            ErrorReason::RateLimited => requested_pause.or(Some(RATE_LIMITED)),
+        let requested = retry_after.map(|after| CLASS_PAUSE.clamp(after));
+        let requested = match reason {
+            ErrorReason::RateLimited => requested.or(Some(RATE_LIMITED)),
             // The time concerns the key alone.
             ErrorReason::Overloaded => None,
-            _ => requested_pause,
+            _ => requested,
         };
         let concerned = match reason {
             ErrorReason::CredentialsInvalid => CallClass::All,
-            _ => own,
+            _ => self.urgency.class(),
         };
-        let mut limits = self.admission.limits.lock();
-        let now = Instant::now();
-        let until = |limits: &CallLimits| CLASSES.map(|class| limits.paused_until(class, now));
-        let before = until(&limits);
-        let pause = &mut limits.class(concerned).pause;
-        let pause = pause.failed(reason, bounds, self.started, requested_pause);
-        let after = until(&limits);
-        drop(limits);
-        let Some(pause) = pause else { return };
-        let is_refusal = error.reason().is_some();
-        if is_refusal && reason == ErrorReason::RateLimited && retry_after.is_none() {
-            warn!(
-                class = class_label(own),
-                ?pause,
-                "the provider answers RATE_LIMITED without RetryInfo, which the contract requires: \
-                 send when the cloud takes calls again"
-            );
-        }
-        if let Some(requested_pause) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
-            warn!(
-                class = class_label(own),
-                asked = ?requested_pause,
-                ?pause,
-                "the provider asks for a longer pause than the contract allows; are these milliseconds?"
-            );
-        }
-        let label = super::error::reason_name(reason);
-        let shown = class_label(concerned);
-        for ((class, before), after) in CLASSES.into_iter().zip(before).zip(after) {
-            // Calls that were in flight together fail together: time that is paused already counts once.
-            let more = after.unwrap_or(now) - before.unwrap_or(now);
-            if !more.is_zero() {
-                self.admission
-                    .metrics
-                    .paused(class_label(class), label, more);
-            }
-        }
+        let pause = {
+            let mut limits = self.admission.limits.lock();
+            let pause = &mut limits.class(concerned).pause;
+            pause.failed(reason, bounds, self.started, requested)
+        };
+        let Some((pause, more)) = pause else { return };
+        let (class, reason) = (class_label(concerned), super::error::reason_name(reason));
+        self.admission.metrics.paused(class, reason, more);
         let repeats = &self.admission.repeats;
-        if let Some(others) = repeats.due(&format!("{shown} {label}")) {
+        if let Some(others) = repeats.due(&format!("{class} {reason}")) {
             warn!(
-                class = shown,
-                reason = label,
+                class,
+                reason,
                 ?pause,
                 others,
                 %error,

@@ -1,45 +1,37 @@
-//! `BatchGetInstances`: each Node waits for the next call, which is no larger than the provider accepts.
+//! `BatchGetInstances`: each Node waits for the next call of its urgency, which is no larger than the provider accepts.
 //!
 //! ```text
-//!  ask ─► Batcher: WaitingLookups::join ─(admission)─► take ─► send ─► one result for each
-//!   ▲                                                               │
-//!   └──────────────────── BatchCaller::answer ◄─────────────────────┘
+//!  ask ─► waiting, for 25 to 250 ms ─► admission ─► send ─► one result for each
+//!   ▲                                                             │
+//!   └─────────────────────── Asked::answer ◄──────────────────────┘
 //! ```
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::OptionFuture};
-use prost::Message;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 
 use super::{
-    Error, Session, Shared,
+    Error, LookupPurpose, Session, Shared,
     admission::{Permit, Urgency},
-    lookup::{NodeLookup, RPC},
+    lookup::{LookupAnswer, NodeLookup, RPC},
+    preconditions::Preconditions,
 };
 
-mod caller;
 mod results;
 mod send;
-mod waiting;
 
-pub(super) use caller::{Asked, ask};
 pub use results::BatchAnswer;
 #[cfg(test)]
 pub(super) use results::{one_each, speaks_for_all};
 use send::send_batch;
-use waiting::WaitingLookups;
 
-/// Bytes of a request besides its Nodes, generously.
-const ENVELOPE: usize = 1024;
-/// Bytes around one Node: a tag and a length, generously.
-const AROUND: usize = 16;
+/// Nodes in a call before a provider has declared how many it accepts.
+const BATCH: usize = 100;
 
 /// A call is due when no Node has joined it for this long: the time in which one event makes many workers
 /// ask, and far below a cloud call.
@@ -47,141 +39,191 @@ const IDLE: Duration = Duration::from_millis(25);
 /// A call is due this long after its first Node, whatever joins.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// When a call is due that Nodes may still join.
-#[derive(Clone, Copy)]
-struct Gathering {
-    begin: Instant,
-    last: Instant,
+/// A lookup, and where its answer goes.
+pub(super) struct Asked {
+    lookup: NodeLookup,
+    preconditions: Preconditions,
+    caller: oneshot::Sender<LookupAnswer>,
 }
 
-impl Gathering {
-    const fn new(now: Instant) -> Self {
-        Self {
-            begin: now,
-            last: now,
+impl Asked {
+    /// Returns true if its caller still waits.
+    fn is_wanted(&self) -> bool {
+        !self.caller.is_closed()
+    }
+
+    /// Returns true if both may be in one call: it is of one lease term, and has one result for each name.
+    fn may_join(&self, other: &Self) -> bool {
+        self.preconditions.fence() == other.preconditions.fence()
+            && self.lookup.node.name != other.lookup.node.name
+    }
+
+    /// Answers its caller, if it still waits.
+    fn answer(self, answer: impl Into<LookupAnswer>) {
+        let _ = self.caller.send(answer.into());
+    }
+
+    fn fail(self, error: &Error) {
+        self.answer(Err(error.clone()));
+    }
+}
+
+fn fail_all(items: Vec<Asked>, error: &Error) {
+    for item in items {
+        item.fail(error);
+    }
+}
+
+/// Where lookups are sent to. Callers are bounded by the keys that their loop has in flight.
+#[derive(Clone)]
+pub(super) struct Lookups {
+    initialization: mpsc::UnboundedSender<Asked>,
+    lifecycle: mpsc::UnboundedSender<Asked>,
+    refresh: mpsc::UnboundedSender<Asked>,
+}
+
+impl Lookups {
+    /// The way to the batchers, and the future that is their work. It ends when cancelled; callers that still wait then get
+    /// an error.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        cancel: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let batcher = |urgency| {
+            let (lookups, arriving) = mpsc::unbounded_channel();
+            let batcher = Batcher {
+                shared: Arc::clone(shared),
+                urgency,
+                arriving,
+                waiting: Vec::new(),
+            };
+            (lookups, batcher)
+        };
+        let (initialization, of_initialization) = batcher(Urgency::Initialization);
+        let (lifecycle, of_lifecycle) = batcher(Urgency::Lifecycle);
+        let (refresh, of_refresh) = batcher(Urgency::Refresh);
+        let run = async move {
+            let batchers = async {
+                tokio::join!(
+                    of_initialization.run(),
+                    of_lifecycle.run(),
+                    of_refresh.run()
+                );
+            };
+            cancel.run_until_cancelled(batchers).await;
+        };
+        let lookups = Self {
+            initialization,
+            lifecycle,
+            refresh,
+        };
+        (lookups, run)
+    }
+
+    /// Hands the lookup to its batcher, and waits for its answer. The stop withdraws the lookup, which changes nothing in
+    /// the cloud, and so does dropping the future.
+    pub(super) async fn ask(
+        &self,
+        lookup: NodeLookup,
+        preconditions: Preconditions,
+    ) -> LookupAnswer {
+        let batcher = match lookup.purpose {
+            LookupPurpose::Initialization => &self.initialization,
+            LookupPurpose::Lifecycle => &self.lifecycle,
+            LookupPurpose::Refresh { .. } => &self.refresh,
+        };
+        let (caller, answered) = oneshot::channel();
+        // A batcher that has ended drops it.
+        let _ = batcher.send(Asked {
+            lookup,
+            preconditions: preconditions.clone(),
+            caller,
+        });
+        match preconditions.wait(RPC, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_dropped)) => {
+                let reason = "the controller is ending".into();
+                Err(Error::Unavailable { reason }).into()
+            }
+            Err(stopped) => Err(stopped).into(),
         }
     }
-
-    const fn joined(&mut self, now: Instant) {
-        self.last = now;
-    }
-
-    fn due(self) -> Instant {
-        (self.last + IDLE).min(self.begin + LONGEST)
-    }
 }
 
-/// Nodes share a call with those that wait at the same time ([`Gathering`]).
-pub(super) struct Batcher {
+/// Makes the calls of one urgency.
+struct Batcher {
     shared: Arc<Shared>,
+    urgency: Urgency,
     arriving: mpsc::UnboundedReceiver<Asked>,
-    waiting: WaitingLookups,
-    calls: JoinSet<()>,
+    /// Lookups that have not gone out, oldest first.
+    waiting: Vec<Asked>,
 }
 
 impl Batcher {
-    /// The batcher, and where lookups are sent to. Callers are bounded by the keys that their loop has in flight.
-    pub(super) fn new(shared: &Arc<Shared>) -> (mpsc::UnboundedSender<Asked>, Self) {
-        let (lookups, arriving) = mpsc::unbounded_channel();
-        let batcher = Self {
-            shared: Arc::clone(shared),
-            arriving,
-            waiting: WaitingLookups::default(),
-            calls: JoinSet::new(),
-        };
-        (lookups, batcher)
-    }
-
-    /// Works until cancelled. Callers that still wait then get an error.
-    pub(super) async fn run(mut self, cancel: CancellationToken) {
-        cancel.run_until_cancelled(self.serve()).await;
-    }
-
-    async fn serve(&mut self) {
-        let mut arrived = Vec::new();
-        // Nodes join for as long as they wait: the permit is for the most urgent ones then.
-        let mut urgency = None;
-        let mut admission = OptionFuture::default();
+    async fn run(mut self) {
+        let mut calls = JoinSet::new();
         loop {
-            let now = Instant::now();
-            let most_urgent = self.waiting.urgency(now);
-            if most_urgent != urgency {
-                urgency = most_urgent;
-                let shared = Arc::clone(&self.shared);
-                let admit = |urgency| async move { shared.admit(urgency).await }.boxed();
-                admission = urgency.map(admit).into();
+            self.gather().await;
+            let admitted = self.shared.admit(self.urgency).await;
+            // All that wait by now may join.
+            while let Ok(asked) = self.arriving.try_recv() {
+                self.waiting.push(asked);
             }
-            let next = self.waiting.next_due(now);
-            tokio::select! {
-                // All that wait already are in the batch.
-                biased;
-                1.. = self.arriving.recv_many(&mut arrived, usize::MAX) => {
-                    for asked in arrived.drain(..) {
-                        self.waiting.join(asked, &self.shared);
-                    }
-                }
-                Some(admitted) = &mut admission => {
-                    (urgency, admission) = (None, OptionFuture::default());
-                    self.send(admitted, now);
-                }
-                () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
-                Some(ended) = self.calls.join_next() => if let Err(error) = ended {
-                    // The callers see that their answer is dropped, which is an error.
-                    error!(%error, "batch panicked");
-                },
-                else => return,
+            self.waiting.retain(Asked::is_wanted);
+            match admitted {
+                Ok((permit, session)) => self.send((permit, session), &mut calls),
+                Err(error) => fail_all(self.waiting.drain(..).collect(), &error),
+            }
+            while calls.try_join_next().is_some() {}
+        }
+    }
+
+    /// Waits until a call is due.
+    async fn gather(&mut self) {
+        if self.waiting.is_empty() {
+            self.arrived().await;
+        }
+        let begin = Instant::now();
+        while self.waiting.len() < self.most() {
+            let due = (Instant::now() + IDLE).min(begin + LONGEST);
+            if timeout_at(due, self.arrived()).await.is_err() {
+                return;
             }
         }
     }
 
-    /// Sends the most urgent call of those that were due at `now`.
-    fn send(&mut self, admitted: Result<(Permit, Arc<Session>), Error>, now: Instant) {
-        let (permit, session) = match admitted {
-            Ok(admitted) => admitted,
-            Err(error) => return self.waiting.fail_due(now, &error),
-        };
-        let items = self.waiting.take(now, &session);
-        if !items.is_empty() {
-            let shared = Arc::clone(&self.shared);
-            self.calls
-                .spawn(send_batch(shared, (permit, session), items));
+    /// Waits for lookups.
+    async fn arrived(&mut self) {
+        if self.arriving.recv_many(&mut self.waiting, BATCH).await == 0 {
+            // The handle is gone, and no caller is left.
+            future::pending::<()>().await;
         }
     }
-}
 
-/// Removes from `waiting` the lookups of one call: `most` of one lease term. A Node that would not even fit alone
-/// fails.
-fn take_batch(waiting: &mut VecDeque<Asked>, session: &Session, most: usize) -> Vec<Asked> {
-    let limit = session.max_send_bytes;
-    let mut size = ENVELOPE;
-    let mut batch: Vec<Asked> = Vec::new();
-    let mut of_other_terms = Vec::new();
-    while batch.len() < most
-        && let Some(item) = waiting.pop_front()
-    {
-        if let Some(first) = batch.first()
-            && first.term() != item.term()
-        {
-            of_other_terms.push(item);
-            continue;
+    /// Nodes in one call.
+    fn most(&self) -> usize {
+        let session = self.shared.session.borrow();
+        let offered = session
+            .as_ref()
+            .and_then(|session| session.instances.as_ref());
+        offered.map_or(BATCH, |offered| offered.max_batch_size)
+    }
+
+    /// Sends a call about the first of those that wait and may share one.
+    fn send(&mut self, admitted: (Permit, Arc<Session>), calls: &mut JoinSet<()>) {
+        let most = self.most();
+        let mut batch: Vec<Asked> = Vec::new();
+        for item in std::mem::take(&mut self.waiting) {
+            if batch.len() < most && batch.iter().all(|other| item.may_join(other)) {
+                batch.push(item);
+            } else {
+                self.waiting.push(item);
+            }
         }
-        let bytes = item.lookup.message(session).encoded_len() + AROUND;
-        if ENVELOPE + bytes > limit {
-            item.fail(Error::TooLarge {
-                rpc: RPC,
-                bytes: ENVELOPE + bytes,
-                limit,
-            });
-        } else if size + bytes > limit {
-            waiting.push_front(item);
-            break;
-        } else {
-            size += bytes;
-            batch.push(item);
+        if admitted.1.instances.is_none() {
+            fail_all(batch, &Error::NotOffered { rpc: RPC });
+        } else if !batch.is_empty() {
+            calls.spawn(send_batch(Arc::clone(&self.shared), admitted, batch));
         }
     }
-    for item in of_other_terms.into_iter().rev() {
-        waiting.push_front(item);
-    }
-    batch
 }

@@ -7,10 +7,7 @@ use outrigger_api::{
     Method, MethodRequest,
     v1::{CallContext, ErrorReason},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 use tonic::{Request, Status};
 use tracing::debug;
 use uuid::Uuid;
@@ -18,7 +15,7 @@ use uuid::Uuid;
 use super::{
     Error, Session, Shared,
     admission::{Permit, Urgency},
-    details::Checked,
+    channel::Channel,
     metrics::ProviderMetrics,
     preconditions::Preconditions,
     rpc,
@@ -41,15 +38,10 @@ pub(super) trait ProviderCall: Send + Sized + 'static {
         Self::Message::METHOD.deadline
     }
 
-    /// Returns true if the answer is whole. If it is not, the provider may still be at work.
-    fn is_whole(_reply: &Self::Reply) -> bool {
-        true
-    }
-
     /// Makes it.
     fn send(
         call: Request<Self>,
-        channel: Checked,
+        channel: Channel,
         max_send: usize,
     ) -> impl Future<Output = Result<Self::Reply, Status>> + Send;
 }
@@ -69,7 +61,7 @@ impl<M: MethodRequest> ProviderCall for M {
 
     async fn send(
         call: Request<M>,
-        channel: Checked,
+        channel: Channel,
         max_send: usize,
     ) -> Result<M::Response, Status> {
         rpc::client_streaming(
@@ -89,49 +81,10 @@ fn is_called_again(method: &Method) -> bool {
     )
 }
 
-/// Behaviour of the controller without a method, for people.
-pub(super) fn without(method: &Method) -> &'static str {
-    match method.name {
-        "BatchGetInstances" => "no Node is initialized, kept in sync or deleted",
-        "ListInstances" => "labels and addresses of Nodes are not kept in sync",
-        "GetLoadBalancer" => "load balancers that were changed in the cloud are not found",
-        "EnsureLoadBalancer" => {
-            "no load balancer is made or changed; each Service is tried again with back-off"
-        }
-        "UpdateLoadBalancerNodes" => {
-            "targets are changed with one EnsureLoadBalancer for each Service instead"
-        }
-        "DeleteLoadBalancer" => {
-            "no load balancer is deleted, and no Service with one ends; each is tried again with back-off"
-        }
-        "ListLoadBalancers" => "load balancers that no Service wants are not found",
-        "PlanLoadBalancer" => "--plan does not show what would change in the cloud",
-        "SyncNodeSet" => "each load balancer call carries all target nodes instead",
-        "ListRoutes" => "no route is made or deleted",
-        "CreateRoute" => "no route is made",
-        "DeleteRoute" => "no route is deleted, nor made where one is in the way",
-        "GetVolume" => "no volume is labelled; each is tried again with back-off",
-        _ if method.is_optional() => "the controller does without its answers",
-        _ => "calls of it are repeated with back-off",
-    }
-}
-
-/// How a session is renewed that a call found to have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Renewal {
-    /// By another handshake: the provider does not know this session any more.
-    Handshake,
-    /// By another connection: the provider is ending, its successor may be there already.
-    Connection,
-}
-
-/// Requests for a renewal, with the generation of the session that is to be renewed.
-pub(super) type Renewals = mpsc::Receiver<(u64, Renewal)>;
-
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
 pub(super) async fn send<C: ProviderCall>(
     metrics: &ProviderMetrics,
-    channel: Checked,
+    channel: Channel,
     max_send: usize,
     call: C,
 ) -> Result<C::Reply, Error> {
@@ -155,7 +108,7 @@ pub(super) async fn send<C: ProviderCall>(
     let result = match ended {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(status)) => {
-            let error = Error::from_status(rpc, deadline, &status);
+            let error = Error::from_status(rpc, &status);
             Err(error.after(started.elapsed(), rpc, deadline))
         }
         Err(_elapsed) => Err(Error::Timeout {
@@ -229,8 +182,8 @@ impl Shared {
         result
     }
 
-    /// Makes a call, on `session` or, if the provider turns out to be a new process, once more after a
-    /// new handshake. `message` makes the request for a session.
+    /// Makes a call, on `session` or, if the provider turns out to be a new process, once more on the next connection.
+    /// `call` makes the request for a session.
     pub(super) async fn exchange<C: ProviderCall>(
         &self,
         preconditions: &Preconditions,
@@ -251,7 +204,7 @@ impl Shared {
             && let Some(session) = preconditions
                 .wait(
                     C::Message::METHOD.name,
-                    self.shake_hands_again(session, C::Message::METHOD.deadline),
+                    self.next_session(session, C::Message::METHOD.deadline),
                 )
                 .await?
         {
@@ -293,20 +246,19 @@ impl Shared {
                 Err(error)
             }
         };
-        let is_answered = match &result {
-            Ok(reply) => C::is_whole(reply),
-            Err(error) => !session.may_go_on(error),
-        };
-        if let Some(in_flight) = in_flight.filter(|_| is_answered) {
+        let is_answered = |error| !session.may_go_on(error);
+        if let Some(in_flight) = in_flight
+            && result.as_ref().err().is_none_or(is_answered)
+        {
             in_flight.ended();
         }
         if let Err(error) = &result {
-            match error {
-                Error::NotServed { .. } => session.note_missing(method),
-                // It may have said so (GOAWAY) long before its last call ends.
-                Error::ConnectionLost { .. } => session.closed.cancel(),
-                error if error.reason() == Some(ErrorReason::ShuttingDown) => {
-                    self.renew(session, Renewal::Connection);
+            match (error, error.reason()) {
+                (Error::NotServed { .. }, _) => session.note_missing(method),
+                // It may have said so (GOAWAY) long before its last call ends; its successor may be there already.
+                (Error::ConnectionLost { .. }, _)
+                | (_, Some(ErrorReason::ShuttingDown | ErrorReason::NotHandshaked)) => {
+                    session.closed.cancel();
                 }
                 _ => {}
             }
@@ -331,14 +283,8 @@ impl Shared {
     }
 
     /// Waits for a session that is newer than `session`. `None` if none comes in time.
-    async fn shake_hands_again(&self, session: &Session, within: Duration) -> Option<Arc<Session>> {
-        self.renew(session, Renewal::Handshake);
+    async fn next_session(&self, session: &Session, within: Duration) -> Option<Arc<Session>> {
         let newer = self.session_that(|now| now.generation > session.generation);
         timeout(within, newer).await.ok()
-    }
-
-    fn renew(&self, session: &Session, renewal: Renewal) {
-        // A full queue has such a request already.
-        let _ = self.renewals.try_send((session.generation, renewal));
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps one connection to the provider, for ever.
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use outrigger_api::{MethodRequest, v1};
 use tokio::time::{Instant, sleep, timeout};
@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::{
     Connect, DownCause, Error, Options, Session, Shared,
     admission::CallClass,
-    call::{Renewals, send},
+    call::send,
     handshake::{self, RefusedHandshake},
     session::HandshakeResult,
     socket,
@@ -19,8 +19,6 @@ use super::{
 
 mod heartbeat;
 mod publish;
-
-use heartbeat::HandshakeBackoff;
 
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
 const REFUSED: Duration = Duration::from_mins(1);
@@ -32,12 +30,9 @@ pub(super) struct Manager {
     shared: Arc<Shared>,
     options: Options,
     connector: Box<dyn Connect>,
-    renewals: Renewals,
     tasks: TaskTracker,
     cancel: CancellationToken,
     handshakes: u64,
-    handshake_backoff: HandshakeBackoff,
-    connected_before: bool,
     /// The name of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
@@ -45,8 +40,6 @@ pub(super) struct Manager {
     declared: BTreeSet<&'static str>,
     /// The enabled capabilities that the current provider does not declare, as text for logs and conditions.
     withdrawn: Option<Arc<str>>,
-    /// Effects that the current provider declares and may not have, as text for logs and conditions.
-    grants_missing: Option<String>,
     /// UID of the cluster, as the last handshake sent it.
     sent_uid: String,
 }
@@ -64,24 +57,19 @@ impl Manager {
         shared: Arc<Shared>,
         options: Options,
         connector: Box<dyn Connect>,
-        renewals: Renewals,
         cancel: CancellationToken,
     ) -> Self {
         Self {
             shared,
             options,
             connector,
-            renewals,
             tasks: TaskTracker::new(),
             cancel,
             handshakes: 0,
-            handshake_backoff: HandshakeBackoff::default(),
-            connected_before: false,
             name: None,
             boot_id: Box::default(),
             declared: BTreeSet::new(),
             withdrawn: None,
-            grants_missing: None,
             sent_uid: String::new(),
         }
     }
@@ -152,9 +140,7 @@ impl Manager {
                 Ok(Ok(result)) => {
                     let session = self.publish(&connection, result, new_connection);
                     new_connection = false;
-                    if let ControlFlow::Break(loss) =
-                        self.run_heartbeat(&connection, &session).await
-                    {
+                    if let Err(loss) = self.run_heartbeat(&connection, &session).await {
                         return loss;
                     }
                 }
@@ -171,9 +157,13 @@ impl Manager {
         }
     }
 
-    /// Calls that are in flight on a connection with a GOAWAY go on there.
+    /// The connection has ended, or a call has heard on it that the provider ends or knows no handshake. Calls in flight
+    /// go on there.
     fn closed(&self) -> Loss {
-        Loss::Disconnected(format!("the connection to {} was lost", self.connector))
+        Loss::Disconnected(format!(
+            "the connection to {} was lost, or is of no use any more",
+            self.connector
+        ))
     }
 
     /// One handshake. The outer error asks for a new connection.
@@ -248,13 +238,12 @@ impl Manager {
         result: HandshakeResult,
         new_connection: bool,
     ) -> Arc<Session> {
+        let reconnect = new_connection && self.handshakes > 0;
         self.handshakes = result.generation;
         let new_process = self.boot_id != result.boot_id;
         self.boot_id.clone_from(&result.boot_id);
         self.name.get_or_insert_with(|| result.name.clone());
         self.withdrawn = self.withdrawn_by(&result);
-        let reconnect = new_connection && self.connected_before;
-        self.connected_before = true;
         debug!(
             provider = &*result.name,
             version = &*result.version,
@@ -263,13 +252,11 @@ impl Manager {
             "handshake completed"
         );
         let session = Arc::new(Session::new(result, connection));
-        let missing = session.grants_missing();
-        if missing != self.grants_missing
-            && let Some(missing) = &missing
+        if let Some(missing) = session.grants_missing()
+            && self.shared.repeats.due(&missing).is_some()
         {
             warn!(error = %missing, "provider may not write all effects that it declares");
         }
-        self.grants_missing = missing;
         let admission = &self.shared.admission;
         admission.renew(&session.rates, new_process);
         if let Some(offered) = &session.load_balancers {

@@ -103,13 +103,11 @@ pub enum Error {
     },
     /// The provider refused, with a reason that this minor of the contract does not have. It concerns its
     /// own key only.
-    #[error("{message} ({code} with the reason {said:?}, which this controller does not know)")]
+    #[error("{message}")]
     UnknownReason {
         /// Canonical code, such as `RESOURCE_EXHAUSTED`.
         code: &'static str,
-        /// The reason that was sent, cut and escaped.
-        said: Arc<str>,
-        /// For people.
+        /// For people; quotes the reason.
         message: Arc<str>,
         /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
@@ -247,7 +245,7 @@ impl Error {
             Self::Unexplained { implied, .. } => {
                 matches!(implied, None | Some(ErrorReason::InvalidRequest))
             }
-            Self::Malformed { .. } | Self::ReplyTooLarge { .. } => true,
+            Self::Malformed { .. } | Self::ReplyTooLarge { .. } | Self::TooLarge { .. } => true,
             _ => false,
         }
     }

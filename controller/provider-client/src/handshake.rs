@@ -33,8 +33,6 @@ const MAX_BATCH: u32 = 200;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
-/// A longer delay is reported: no cloud is known that hides a new machine for so long.
-const LONG_VISIBILITY_DELAY: Duration = Duration::from_hours(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
 const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
 
@@ -263,14 +261,6 @@ fn accept_instances(
             .filter(|delay| *delay <= MAX_VISIBILITY_DELAY)
             .ok_or_else(|| RefusedHandshake::bad("instances.visibility_delay is not 0 to 24 h"))?,
     };
-    if visibility_delay > LONG_VISIBILITY_DELAY {
-        warn!(
-            provider = name,
-            ?visibility_delay,
-            "the provider declares a long instances.visibility_delay: no younger Node is deleted; are \
-             these milliseconds?"
-        );
-    }
     let prefixes = entries(
         "instances.provider_id_prefixes",
         instances.provider_id_prefixes,

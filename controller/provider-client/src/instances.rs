@@ -13,10 +13,9 @@ use tracing::warn;
 use super::{
     Error, LookupAnswer, LookupPurpose, Provider, Session, WantedInstances,
     admission::CallClass,
-    batch::ask,
     gather::ListRequest,
     list::ListedInstances,
-    lookup::{self, NodeLookup},
+    lookup::{self, NodeLookup, without_asking},
 };
 
 /// Calls about instances.
@@ -77,18 +76,20 @@ impl Instances<'_> {
     /// error, never absence.
     ///
     /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup; a call that no
-    /// caller waits for any more is cancelled. The stop withdraws a lookup that has not gone out.
+    /// caller waits for any more is cancelled. So does the stop.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
     pub async fn look_up(self, node: Arc<NodeView>, purpose: LookupPurpose) -> LookupAnswer {
+        if let Some(session) = self.0.session()
+            && let Some(instances) = &session.instances
+            && let Some(answer) = without_asking(&node, instances)
+        {
+            return Ok(answer).into();
+        }
         let lookup = NodeLookup { node, purpose };
-        ask(
-            &self.0.lookups,
-            lookup,
-            self.0.preconditions.without_check(),
-        )
-        .await
+        let preconditions = self.0.preconditions.without_check();
+        self.0.lookups.ask(lookup, preconditions).await
     }
 
     /// Lists the instances that are `is_relevant` among every instance that can be a node of this cluster, all of them or

@@ -13,8 +13,8 @@
 mod admission;
 mod batch;
 mod call;
+mod channel;
 mod connection;
-mod details;
 mod dump;
 mod endpoint;
 mod error;
@@ -52,8 +52,7 @@ pub use health::{Dependency, ProviderHealth, Quota};
 pub use instances::Instances;
 pub use list::WantedInstances;
 pub use load_balancers::{
-    ChangeAction, EnsureInput, LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation,
-    PlannedChange, Slot,
+    EnsureInput, LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
 };
 pub use lookup::LookupAnswer;
 pub use metrics::ProviderMetrics;

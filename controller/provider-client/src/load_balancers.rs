@@ -24,7 +24,7 @@ mod slot;
 
 pub(super) use identities::LoadBalancerIdentities;
 pub use list::{OwnedLoadBalancer, Owner};
-pub use plan::{ChangeAction, PlanOperation, PlannedChange};
+pub use plan::{PlanOperation, PlannedChange};
 pub use slot::Slot;
 
 /// Changes in one plan that are shown.

@@ -8,7 +8,7 @@ use outrigger_core::{
     effects::{Dropped, Effects, RawEffects},
     node::NodeView,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -16,19 +16,15 @@ use super::{
     Connect, Error, Instances, LoadBalancers, Options, ProviderHealth, ProviderMetrics,
     ProviderState, Routes, Session, Volumes,
     admission::{Admission, Permit, Urgency},
-    batch::{Asked, Batcher},
-    call::{Renewal, send},
+    batch::Lookups,
+    call::send,
     connection::Manager,
     dump, health,
     load_balancers::LoadBalancerIdentities,
-    lookup::DoubtedAbsences,
     node_sets::SyncedNodes,
     preconditions::Preconditions,
 };
 use outrigger_runtime::{fence::Fence, telemetry::Repeats};
-
-/// Requests for a renewal of a session that may wait; more would be the same again.
-const RENEWALS: usize = 16;
 
 /// The provider, as the loops see it. Cheap to clone.
 ///
@@ -37,7 +33,7 @@ const RENEWALS: usize = 16;
 #[derive(Clone)]
 pub struct Provider {
     pub(super) shared: Arc<Shared>,
-    pub(super) lookups: mpsc::UnboundedSender<Asked>,
+    pub(super) lookups: Lookups,
     pub(super) preconditions: Preconditions,
     /// Those of one lease term.
     pub(super) identities: Arc<LoadBalancerIdentities>,
@@ -54,7 +50,6 @@ impl Provider {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
-        let (renewals, requested) = mpsc::channel(RENEWALS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -63,24 +58,16 @@ impl Provider {
             session: watch::Sender::new(None),
             health: watch::Sender::new(ProviderHealth::default()),
             standby: watch::Sender::new(options.standby),
-            renewals,
             admission: Arc::new(Admission::new(metrics.clone())),
             synced_nodes: SyncedNodes::default(),
-            doubted: DoubtedAbsences::default(),
             dropped_effects: Repeats::default(),
             repeats: Repeats::default(),
             metrics,
         });
-        let (lookups, lookup_batcher) = Batcher::new(&shared);
-        let manager = Manager::new(
-            Arc::clone(&shared),
-            options,
-            Box::new(connector),
-            requested,
-            cancel.clone(),
-        );
+        let (lookups, batching) = Lookups::new(&shared, cancel.clone());
+        let manager = Manager::new(Arc::clone(&shared), options, Box::new(connector), cancel);
         let run = async move {
-            tokio::join!(manager.run(), lookup_batcher.run(cancel));
+            tokio::join!(manager.run(), batching);
         };
         let provider = Self {
             shared,
@@ -317,10 +304,8 @@ pub(super) struct Shared {
     pub(super) session: watch::Sender<Option<Arc<Session>>>,
     pub(super) health: watch::Sender<ProviderHealth>,
     pub(super) standby: watch::Sender<bool>,
-    pub(super) renewals: mpsc::Sender<(u64, Renewal)>,
     pub(super) admission: Arc<Admission>,
     pub(super) synced_nodes: SyncedNodes,
-    pub(super) doubted: DoubtedAbsences,
     pub(super) dropped_effects: Repeats,
     /// Faults that would be logged with each call or connection.
     pub(super) repeats: Repeats,

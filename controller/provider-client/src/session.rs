@@ -16,7 +16,7 @@ use outrigger_core::{
     effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
     forbidden_addresses::ForbiddenAddresses,
     node::ownership::Prefixes,
-    service::{ServiceView, capability::Capability},
+    service::capability::Capability,
     text,
 };
 use parking_lot::Mutex;
@@ -24,10 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    Error, admission::Rate, call::without, details::Checked, error::is_cut_off,
-    transport::ProviderConnection, volumes::VolumesCapability,
+    Error, admission::Rate, channel::Channel, error::is_cut_off, transport::ProviderConnection,
+    volumes::VolumesCapability,
 };
-use outrigger_runtime::telemetry::Repeats;
 
 /// Objects that are remembered for events about effects that are not written; with more, some have the event again.
 const MAX_REPORTED: usize = 20_000;
@@ -41,7 +40,7 @@ const MAX_SHOWN: usize = 512;
 #[derive(Debug)]
 pub struct Session {
     result: HandshakeResult,
-    pub(super) channel: Checked,
+    pub(super) channel: Channel,
     /// Cancelled when the connection takes no more calls.
     pub(super) closed: CancellationToken,
     /// Cancelled when this process ends the connection under the calls on it.
@@ -52,8 +51,6 @@ pub struct Session {
     undeclared_effects: AtomicBool,
     /// Objects, by UID, that have an event about effects that are not written.
     reported_effects: Mutex<HashSet<(Box<str>, DropCause)>>,
-    /// Answers beyond the bounds of the contract.
-    repeats: Repeats,
 }
 
 /// The provider's answer to a handshake, checked.
@@ -133,7 +130,6 @@ impl Session {
             unserved: Mutex::default(),
             undeclared_effects: AtomicBool::default(),
             reported_effects: Mutex::default(),
-            repeats: Repeats::default(),
         }
     }
 
@@ -146,25 +142,6 @@ impl Session {
             // So a server ends a call whose deadline has passed, whatever its handler does.
             Error::Unexplained { code, .. } => is_cut_off(code),
             _ => false,
-        }
-    }
-
-    /// Reports a `retry_after` that is longer than is waited for: seconds may have been meant as milliseconds.
-    pub(super) fn tell_cut_wait(
-        &self,
-        service: &ServiceView,
-        requested: Duration,
-        waits: Duration,
-    ) {
-        if let Some(others) = self.repeats.due("retry_after") {
-            warn!(
-                service = &*service.key,
-                asked = ?requested,
-                ?waits,
-                others,
-                "the provider asks for a retry_after beyond the bound of the contract; it is asked \
-                 again after the bound"
-            );
         }
     }
 
@@ -211,7 +188,6 @@ impl Session {
             warn!(
                 rpc = method.name,
                 provider = &*self.name,
-                consequence = without(method),
                 "the provider declares a capability but answers UNIMPLEMENTED to a method of it: \
                  serve the method, or do not declare the capability"
             );

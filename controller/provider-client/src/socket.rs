@@ -4,7 +4,7 @@ use std::{fmt, fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{ByteStream, Connect, Connecting, Endpoint};
 
@@ -15,8 +15,8 @@ pub struct ProviderSocket {
     endpoint: Endpoint,
     /// Empty: any.
     users: Arc<[u32]>,
-    /// About the last connection.
-    notice: Arc<Mutex<Option<Notice>>>,
+    /// Why a third user could have answered the last connection.
+    replaceable: Arc<Mutex<Option<String>>>,
 }
 
 /// The process that listens is not one of the provider's users.
@@ -25,15 +25,6 @@ pub struct ProviderSocket {
 struct ForeignListener {
     user: u32,
     users: Arc<[u32]>,
-}
-
-/// A fact about the process that listens, where `--provider-user` names none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Notice {
-    /// A third user can put another process in its place.
-    Replaceable(String),
-    /// It is another user than this process' own.
-    OtherUser(u32),
 }
 
 fn list(users: &[u32]) -> String {
@@ -47,7 +38,7 @@ impl ProviderSocket {
         Self {
             endpoint,
             users: users.into(),
-            notice: Arc::default(),
+            replaceable: Arc::default(),
         }
     }
 
@@ -60,29 +51,24 @@ impl ProviderSocket {
         Err(ForeignListener { user, users })
     }
 
-    /// Logs a fact about the process of `user` that listens, once.
+    /// Logs once that a third user can put another process in the place of the one of `user`.
     fn tell(&self, user: u32) {
-        let notice = self.notice_of(user);
-        let mut last = self.notice.lock();
-        if *last == notice {
-            return;
-        }
-        match &notice {
-            None => {}
-            Some(Notice::Replaceable(why)) => warn!(
+        let replaceable = self.replaceable_by_third(user);
+        let mut last = self.replaceable.lock();
+        if let Some(why) = &replaceable
+            && *last != replaceable
+        {
+            warn!(
                 error = %why,
                 "provider's socket is open to another user, whose process can answer in its place: let root or the \
                  provider own the socket and its directory, and set --provider-user={user}"
-            ),
-            Some(Notice::OtherUser(_)) => info!(
-                "provider listens as user {user}, and a process of any other user would be accepted, too: set \
-                 --provider-user={user} to accept no other"
-            ),
+            );
         }
-        *last = notice;
+        *last = replaceable;
     }
 
-    fn notice_of(&self, user: u32) -> Option<Notice> {
+    /// Why a third user can do so, where `--provider-user` names none.
+    fn replaceable_by_third(&self, user: u32) -> Option<String> {
         if !self.users.is_empty() {
             return None;
         }
@@ -91,19 +77,16 @@ impl ProviderSocket {
         let own = owner(Path::new("/proc/self"))?;
         let path = self.endpoint.path();
         let owners = [("socket", Some(path)), ("directory", path.parent())];
-        let replaceable = owners.into_iter().find_map(|(what, path)| {
+        owners.into_iter().find_map(|(what, path)| {
             let (path, uid) = (path?, owner(path?)?);
             is_third(uid, own, user).then(|| {
-                Notice::Replaceable(format!(
+                format!(
                     "the {what} {} belongs to user {uid}, who is neither root, the user of this process ({own}) nor \
                      that of the provider ({user})",
                     path.display()
-                ))
+                )
             })
-        });
-        // Root may be anyone, and a process of the own user can do all that this one can.
-        let is_other = user != 0 && user != own;
-        replaceable.or_else(|| is_other.then_some(Notice::OtherUser(user)))
+        })
     }
 }
 
@@ -153,10 +136,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use tokio::net::UnixListener;
-    use tracing::Level;
 
     use super::*;
-    use outrigger_runtime::fixture::Warnings;
 
     fn at(path: &Path, users: &[u32]) -> ProviderSocket {
         let endpoint = format!("unix://{}", path.display()).parse().unwrap();
@@ -195,26 +176,11 @@ mod tests {
         // Directories of this process's user; an emptyDir is open to all.
         for mode in [0o755, 0o777, 0o2777] {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(at(&dir.path().join("x"), &[]).notice_of(own), None);
+            assert_eq!(
+                at(&dir.path().join("x"), &[]).replaceable_by_third(own),
+                None
+            );
         }
-    }
-
-    /// The chart's own layout: the provider's user is neither root nor the controller's.
-    #[test]
-    fn the_user_that_a_flag_should_name_is_said_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("provider.sock");
-        let own = fs::metadata(dir.path()).unwrap().uid();
-        let other = own + 1;
-        let open = at(&path, &[]);
-        assert_eq!(open.notice_of(other), Some(Notice::OtherUser(other)));
-        assert_eq!(at(&path, &[other]).notice_of(other), None);
-        let lines = Warnings::and_milder(Level::INFO);
-        open.tell(other);
-        open.tell(other);
-        let said = lines.with(&format!("--provider-user={other}"));
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("INFO"), "{said:?}");
     }
 
     #[test]

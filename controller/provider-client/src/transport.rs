@@ -1,26 +1,15 @@
 //! Bytes to and from the provider, and the one HTTP/2 connection over them.
 
-use std::{
-    error::Error as _,
-    fmt, future, io,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{fmt, io, pin::Pin};
 
-use hyper::rt::Executor;
+use hyper::{client::conn::http2, rt::Executor};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
-use tonic::transport::Channel;
-use tower::service_fn;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::details::Checked;
+use super::channel::Channel;
 
-/// Bytes of headers or trailers that HTTP/2 accepts: more ends the connection, and all calls on it. So it
-/// is far more than [`super::details`] lets one call have.
+/// Bytes of headers or trailers that HTTP/2 accepts: more ends the connection, and all calls on it.
 const MAX_HEADER_LIST: u32 = 4 << 20;
 
 /// A connected stream of bytes.
@@ -43,12 +32,12 @@ impl<T: Connect + ?Sized> Connect for Box<T> {
     }
 }
 
-/// One connection, from dialling to its end. It never becomes another one: a call that waits must
-/// not reach a process that no handshake was made with.
+/// One connection, from dialling to its end. It never becomes another one, as a channel of tonic's does: a call that
+/// waits must not reach a process that no handshake was made with.
 ///
 /// Dropping it leaves calls in flight alone; [`ProviderConnection::abort`] ends them too.
 pub(super) struct ProviderConnection {
-    channel: Checked,
+    channel: Channel,
     closed: CancellationToken,
     abort: CancellationToken,
 }
@@ -60,46 +49,38 @@ impl ProviderConnection {
         tasks: &TaskTracker,
         cancel: &CancellationToken,
     ) -> io::Result<Self> {
-        let closed = CancellationToken::new();
-        let abort = cancel.child_token();
-        let mut io = Some(TokioIo::new(Watched {
-            io: connector.connect().await?,
-            closed: closed.clone().drop_guard(),
-        }));
-        // tonic reconnects inside a channel. Here it is refused: see the type.
-        let once = service_fn(move |_| {
-            let gone = || io::Error::new(io::ErrorKind::NotConnected, "the connection is gone");
-            future::ready(io.take().ok_or_else(gone))
+        let (closed, abort) = (CancellationToken::new(), cancel.child_token());
+        let tasks = ConnectionTasks {
+            tasks: tasks.clone(),
+            abort: abort.clone(),
+        };
+        let stream = TokioIo::new(connector.connect().await?);
+        // No keepalive pings: a Go server with defaults answers those by closing.
+        let handshake = http2::Builder::new(tasks.clone())
+            .max_header_list_size(MAX_HEADER_LIST)
+            .handshake(stream)
+            .await;
+        let (requests, connection) = handshake.map_err(io::Error::other)?;
+        let at_end = closed.clone().drop_guard();
+        tasks.execute(async move {
+            let _at_end = at_end;
+            // Calls have its error.
+            let _ = connection.await;
         });
-        // The authority that every HTTP/2 server accepts; a path in it is refused by many. No
-        // keepalive pings: a Go server with defaults answers those by closing.
-        let channel = Channel::from_static("http://localhost")
-            .http2_max_header_list_size(MAX_HEADER_LIST)
-            .executor(Owned {
-                tasks: tasks.clone(),
-                abort: abort.clone(),
-            })
-            .connect_with_connector(once)
-            .await
-            // Its own text is "transport error" and no more.
-            .map_err(|error| match error.source() {
-                Some(source) => io::Error::other(source.to_string()),
-                None => io::Error::other(error),
-            })?;
         Ok(Self {
-            channel: Checked::new(channel),
+            channel: Channel::new(requests),
             closed,
             abort,
         })
     }
 
     /// Where calls go.
-    pub(super) fn channel(&self) -> Checked {
+    pub(super) fn channel(&self) -> Channel {
         self.channel.clone()
     }
 
-    /// Waits until the connection takes no more calls: it has ended, whoever ended it, or a call has found that it takes
-    /// none since the provider has sent GOAWAY. In that case the calls in flight go on.
+    /// Waits until the connection takes no more calls: it has ended, whoever ended it, or the provider has sent GOAWAY,
+    /// and a call has found out. In that case the calls in flight go on.
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
     }
@@ -120,81 +101,15 @@ impl ProviderConnection {
     }
 }
 
-/// A stream that notifies at its end, after an error, or when dropped.
-struct Watched {
-    io: Box<dyn ByteStream>,
-    closed: DropGuard,
-}
-
-impl Watched {
-    fn watch<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if matches!(result, Poll::Ready(Err(_))) {
-            self.closed.token().cancel();
-        }
-        result
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (room, before) = (buf.remaining(), buf.filled().len());
-        let result = Pin::new(&mut self.io).poll_read(cx, buf);
-        if matches!(result, Poll::Ready(Ok(()))) && room > 0 {
-            let read = buf.filled().get(before..).unwrap_or_default();
-            if read.is_empty() {
-                self.closed.token().cancel();
-            }
-        }
-        self.watch(result)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.io).poll_write(cx, bytes);
-        self.watch(result)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.io).poll_write_vectored(cx, bytes);
-        self.watch(result)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.io).poll_flush(cx);
-        self.watch(result)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.io).poll_shutdown(cx);
-        self.watch(result)
-    }
-}
-
-/// Runs tonic's and hyper's tasks in a set whose end is awaited.
-struct Owned {
+/// Spawns the connection's tasks where they are waited for and can be ended.
+#[derive(Clone)]
+struct ConnectionTasks {
     tasks: TaskTracker,
     abort: CancellationToken,
 }
 
-impl Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for Owned {
-    fn execute(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for ConnectionTasks {
+    fn execute(&self, task: F) {
         let abort = self.abort.clone();
         self.tasks
             .spawn(async move { abort.run_until_cancelled(task).await });

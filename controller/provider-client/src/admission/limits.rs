@@ -10,33 +10,13 @@ use super::{CLASSES, CallClass, Urgency};
 /// Calls of a class in flight, until the provider has declared another number.
 const MAX_IN_FLIGHT: usize = 4;
 
-/// A limit that calls wait for in the order of their urgency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// Calls of a class in flight.
-    InFlight,
-    /// Calls of a class a second.
-    Rate,
-    /// Calls of all classes a second.
-    TotalRate,
-}
-
-/// Why a call has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wait {
-    /// `None` if its class is paused.
-    pub(super) limit: Option<Limit>,
-    /// `None` if it waits until another call ends.
-    pub(super) until: Option<Instant>,
-}
-
 /// The limits on all calls.
 #[derive(Debug)]
 pub(super) struct CallLimits {
     /// By class; all together have a rate, and a pause.
     classes: [ClassLimits; CallClass::Volumes as usize + 1],
-    /// Calls that wait, by limit and urgency.
-    waiting: [[usize; Urgency::ALL.len()]; 3],
+    /// Calls that wait, by urgency.
+    waiting: [usize; Urgency::ALL.len()],
 }
 
 /// The limits on the calls of one class.
@@ -60,61 +40,59 @@ impl CallLimits {
         &mut self.classes[class as usize]
     }
 
-    /// Calls of this urgency that wait for `limit`.
-    pub(super) const fn waiting(&mut self, limit: Limit, urgency: Urgency) -> &mut usize {
-        &mut self.waiting[limit as usize][urgency as usize]
+    /// Calls of this urgency that wait.
+    pub(super) const fn waiting(&mut self, urgency: Urgency) -> &mut usize {
+        &mut self.waiting[urgency as usize]
     }
 
-    /// More urgent calls that wait for `limit`.
-    fn ahead(&self, limit: Limit, urgency: Urgency) -> usize {
-        let waiting = Urgency::ALL.iter().zip(&self.waiting[limit as usize]);
-        waiting
-            .take(urgency as usize)
-            .filter(|(other, _)| limit == Limit::TotalRate || other.class() == urgency.class())
-            .map(|(_, count)| count)
-            .sum()
-    }
-
-    /// Admits a call that goes out at once, or returns what it has to wait for.
-    pub(super) fn admit(&mut self, urgency: Urgency, now: Instant) -> Result<(), Wait> {
-        if let Some(until) = self.paused_until(urgency.class(), now) {
-            return Err(Wait {
-                limit: None,
-                until: Some(until),
-            });
+    /// Admits a call that goes out at once, or returns when to look again; none: after the end of another call.
+    pub(super) fn admit(&mut self, urgency: Urgency, now: Instant) -> Result<(), Option<Instant>> {
+        let class = urgency.class();
+        if let Some(until) = self.paused_until(class, now) {
+            return Err(Some(until));
         }
-        let [calls_ahead, ahead, total_ahead] = [Limit::InFlight, Limit::Rate, Limit::TotalRate]
-            .map(|limit| self.ahead(limit, urgency));
-        let class = &self.classes[urgency.class() as usize];
-        if urgency.is_counted() && class.in_flight + calls_ahead >= class.max_in_flight {
-            return Err(Wait {
-                limit: Some(Limit::InFlight),
-                until: None,
-            });
+        // More urgent calls that only wait for what this one would take.
+        let ahead = self.waiting.iter().zip(Urgency::ALL);
+        let ahead = ahead.take(urgency as usize).filter(|(_, other)| {
+            let is_of_class = other.class() == class;
+            let is_free = || self.has_token(other.class(), now);
+            !self.is_held(*other, now) && (is_of_class || is_free())
+        });
+        let (mut of_class, mut of_all) = (0, 0);
+        for (count, other) in ahead {
+            of_all += count;
+            of_class += if other.class() == class { *count } else { 0 };
         }
-        let rates = [
-            (Limit::Rate, urgency.class(), ahead),
-            (Limit::TotalRate, CallClass::All, total_ahead),
-        ];
-        for (limit, class, ahead) in rates {
+        let limits = &self.classes[class as usize];
+        if urgency.is_counted() && limits.in_flight + of_class >= limits.max_in_flight {
+            return Err(None);
+        }
+        let rates = [(class, of_class), (CallClass::All, of_all)];
+        for (class, ahead) in rates {
             let bucket = self.classes[class as usize].rate.as_ref();
             if let Some(until) = bucket.and_then(|bucket| bucket.next(now, ahead)) {
-                return Err(Wait {
-                    limit: Some(limit),
-                    until: Some(until),
-                });
+                return Err(Some(until));
             }
         }
-        for (_, class, _) in rates {
-            if let Some(bucket) = &mut self.classes[class as usize].rate {
+        for (class, _) in rates {
+            if let Some(bucket) = &mut self.class(class).rate {
                 bucket.take(now);
             }
         }
-        let class = &mut self.classes[urgency.class() as usize];
-        if urgency.is_counted() {
-            class.in_flight += 1;
-        }
+        self.class(class).in_flight += usize::from(urgency.is_counted());
         Ok(())
+    }
+
+    /// Returns true if calls of this urgency wait for the end of a pause or of another call.
+    fn is_held(&self, urgency: Urgency, now: Instant) -> bool {
+        let limits = &self.classes[urgency.class() as usize];
+        let is_full = urgency.is_counted() && limits.in_flight >= limits.max_in_flight;
+        is_full || self.paused_until(urgency.class(), now).is_some()
+    }
+
+    fn has_token(&self, class: CallClass, now: Instant) -> bool {
+        let bucket = self.classes[class as usize].rate.as_ref();
+        bucket.is_none_or(|bucket| bucket.next(now, 0).is_none())
     }
 
     /// When the pause of `class` ends, if it is paused.
@@ -170,16 +148,16 @@ pub(super) struct ClassPause {
 }
 
 impl ClassPause {
-    /// A call that began at `started` failed. Returns how long the pause is if it ends later by it. A call that was in
-    /// flight when the last pause began does not begin another, since one outage fails all calls in flight: it can
-    /// only ask for a longer one.
+    /// A call that began at `started` failed. Returns how long the pause is if it ends later by it, and by how much. A call
+    /// that was in flight when the last pause began does not begin another, since one outage fails all calls in flight:
+    /// it can only ask for a longer one.
     pub(super) fn failed(
         &mut self,
         reason: ErrorReason,
         (first, longest): (Duration, Duration),
         started: Instant,
         requested: Option<Duration>,
-    ) -> Option<Duration> {
+    ) -> Option<(Duration, Duration)> {
         let now = Instant::now();
         let pause = if self.began >= Some(started) {
             requested?
@@ -192,12 +170,13 @@ impl ClassPause {
             self.began = Some(now);
             doubled.min(longest).max(requested.unwrap_or_default())
         };
-        let until = Some(now + pause);
-        if until <= self.until {
+        let until = now + pause;
+        let before = self.until.map_or(now, |before| before.max(now));
+        if until <= before {
             return None;
         }
-        (self.reason, self.until) = (reason, until);
-        Some(pause)
+        (self.reason, self.until) = (reason, Some(until));
+        Some((pause, until - before))
     }
 
     /// A call that began at `started` was answered.

@@ -103,28 +103,6 @@ async fn each_reason_pauses_for_its_time() {
     }
 }
 
-/// Its objects decide, though the call itself was answered.
-#[tokio::test(start_paused = true)]
-async fn a_pause_grows_where_all_objects_of_answered_calls_fail() {
-    let admission = admission();
-    for (reason, pauses) in [
-        (ErrorReason::CloudUnavailable, [1, 2, 4, 8]),
-        (ErrorReason::CredentialsInvalid, [60, 120, 240, 480]),
-    ] {
-        for expected in pauses {
-            let permit = admission.enter(Urgency::Refresh).await;
-            advance(Duration::from_millis(1)).await;
-            permit.succeeded();
-            permit.failed(&refused(reason, None));
-            drop(permit);
-            let before = Instant::now();
-            admission.open(CallClass::Instances).await;
-            assert_eq!(before.elapsed(), secs(expected), "{reason:?}");
-            advance(Duration::from_millis(1)).await;
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_flaps_does_not_exceed_the_rate() {
     let admission = admission();

@@ -5,8 +5,11 @@ use std::{collections::HashMap, time::Duration};
 use outrigger_api::v1::{InstanceResult, instance_result::Outcome};
 use outrigger_core::effects::RawEffects;
 
-use super::RPC;
-use crate::{Error, lookup::METHOD, wire};
+use crate::{
+    Error,
+    lookup::{METHOD, RPC},
+    wire,
+};
 
 /// The provider's answer about one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,20 +33,18 @@ impl<T> From<Result<T, Error>> for BatchAnswer<T> {
 /// One answer for each of `keys`, in that order: the outcome, unless it is an error. A missing or doubled result is
 /// an error of its Node. Also returns the number of results about others.
 pub(crate) fn one_each(
-    keys: &[String],
+    keys: &[&str],
     results: Vec<InstanceResult>,
     took: Duration,
 ) -> (Vec<BatchAnswer<Outcome>>, usize) {
     let malformed = |what: &str| Err(Error::malformed(RPC, what));
-    let places: HashMap<&str, usize> = keys.iter().map(|key| &**key).zip(0..).collect();
+    let places: HashMap<&str, usize> = keys.iter().copied().zip(0..).collect();
     let mut answers: Vec<Option<BatchAnswer<Outcome>>> = keys.iter().map(|_| None).collect();
     let mut strays = 0;
-    let mut has_unnamed = false;
     for result in results {
         let place = places.get(&*result.key);
         let Some(answer) = place.and_then(|at| answers.get_mut(*at)) else {
             strays += 1;
-            has_unnamed |= result.key.is_empty();
             continue;
         };
         if answer.is_some() {
@@ -56,12 +57,7 @@ pub(crate) fn one_each(
         }
         *answer = Some(read);
     }
-    let but = if has_unnamed {
-        ", but one whose key is empty"
-    } else {
-        ""
-    };
-    let missing = || malformed(&format!("no result for the node{but}")).into();
+    let missing = || malformed("no result for the node").into();
     let answers = answers
         .into_iter()
         .map(|answer| answer.unwrap_or_else(missing));

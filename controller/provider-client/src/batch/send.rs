@@ -1,16 +1,15 @@
 //! Sends a batch, and each caller its answer.
 
-use std::{future::poll_fn, mem, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    Asked, BatchAnswer, Error, Permit, RPC, Session, Shared,
+    Asked, BatchAnswer, Error, Permit, RPC, Session, Shared, fail_all,
     results::{one_each, speaks_for_all},
 };
-use crate::lookup::{LookupAnswer, refuse_shared_ids};
+use crate::lookup::{LookupAnswer, NodeLookup, read_batch, refuse_shared_ids, request};
 
 /// How often a batch is split whose call fails because of its request: often enough to find one Node among 250, and
 /// no storm if every call fails.
@@ -22,9 +21,6 @@ const ALONE_AT_ONCE: usize = 2;
 
 /// A Node that waits longer for a call of its own fails: its caller has to know, and asks again.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
-
-/// A part of a batch after its call: the Nodes that it was about, and their answers.
-type Part = (Vec<Asked>, Result<Vec<LookupAnswer>, Error>);
 
 /// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so that
 /// one Node does not fail the others. A Node that was not answered until the deadline is asked about again alone.
@@ -58,7 +54,8 @@ pub(super) async fn send_batch(
                 unanswered.extend(items.into_iter().map(|item| (item, error.clone())));
             }
             Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
-                splits -= 1;
+                // A request that is too large was not sent.
+                splits -= usize::from(!matches!(error, Error::TooLarge { .. }));
                 let rest = items.split_off(items.len() / 2);
                 parts.extend([rest, items]);
             }
@@ -68,11 +65,10 @@ pub(super) async fn send_batch(
     // A Node whose call was its own already fails.
     let until = (!is_alone).then(|| Instant::now() + LONGEST_WAIT);
     let again = unanswered.into_iter().map(|(item, error)| {
-        item.mark_sent(false);
         let shared = &shared;
         async move {
             if until.is_none_or(|until| Instant::now() >= until) {
-                return item.fail(error);
+                return item.fail(&error);
             }
             match call_batch(shared, None, vec![item], false).await {
                 (items, Ok(answers)) => {
@@ -91,29 +87,27 @@ pub(super) async fn send_batch(
         .await;
 }
 
-fn fail_all(items: Vec<Asked>, error: &Error) {
-    for item in items {
-        item.fail(error.clone());
-    }
-}
-
-/// Makes one call about Nodes of one purpose and one lease term, after its admission if it has none. `common`: one that
-/// fails as a whole has the error of all calls about these Nodes.
+/// Makes one call about Nodes of one urgency and one lease term, after its admission if it has none. Returns those whose
+/// callers still wait, with their answers. `common`: one that fails as a whole has the error of all calls about these
+/// Nodes.
 async fn call_batch(
     shared: &Shared,
     admitted: Option<(Permit, Arc<Session>)>,
-    items: Vec<Asked>,
+    mut items: Vec<Asked>,
     common: bool,
-) -> Part {
-    let Some(first) = items.first() else {
+) -> (Vec<Asked>, Result<Vec<LookupAnswer>, Error>) {
+    items.retain(Asked::is_wanted);
+    // The cloud is asked as the strictest of them wants it.
+    let purpose = items.iter().map(|item| item.lookup.purpose).min();
+    let (Some(purpose), Some(first)) = (purpose, items.first()) else {
         return (items, Ok(Vec::new()));
     };
-    let (purpose, of_all) = (first.lookup.purpose, first.preconditions.without_check());
+    let preconditions = first.preconditions.clone();
     let admitted = if let Some(admitted) = admitted {
         Ok(admitted)
     } else {
-        let admitted = of_all.wait(RPC, shared.admit(purpose.into())).await;
-        admitted.and_then(|admitted| admitted)
+        let admitted = preconditions.wait(RPC, shared.admit(purpose.into()));
+        admitted.await.and_then(|admitted| admitted)
     };
     let (permit, session) = match admitted {
         Ok(admitted) => admitted,
@@ -121,29 +115,13 @@ async fn call_batch(
     };
     shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
-    let open = Arc::new(Mutex::new(items));
-    let open_items = Arc::clone(&open);
-    let preconditions = of_all.only_while(move || {
-        let mut open = open_items.lock();
-        let items = mem::take(&mut *open).into_iter();
-        *open = items.filter_map(Asked::begin).collect();
-        !open.is_empty()
-    });
-    let keys = Mutex::new(Vec::new());
-    let request = |session: &Session| {
-        let open = open.lock();
-        let items = open.iter().map(|item| item.lookup.message(session));
-        let items: Vec<_> = items.collect();
-        *keys.lock() = items.iter().map(|item| item.name.clone()).collect();
-        purpose.request(items)
-    };
+    let lookups: Vec<NodeLookup> = items.iter().map(|item| item.lookup.clone()).collect();
+    let request = |session: &Session| request(purpose, &lookups, session);
     let call = shared.call(&permit, &preconditions, &session, request);
     let is_abandoned = poll_fn(|cx| {
-        let mut open = open.lock();
-        if open
-            .iter_mut()
-            .all(|item| item.poll_abandoned(cx).is_ready())
-        {
+        let mut callers = items.iter_mut().map(|item| &mut item.caller);
+        let is_gone = |caller: &mut oneshot::Sender<_>| caller.poll_closed(cx).is_ready();
+        if callers.all(is_gone) {
             Poll::Ready(())
         } else {
             Poll::Pending
@@ -154,7 +132,6 @@ async fn call_batch(
         ended = call => ended,
         () = is_abandoned => return (Vec::new(), Ok(Vec::new())),
     };
-    let items = mem::take(&mut *open.lock());
     let results = match ended {
         Ok(response) => response.results,
         Err(error) => {
@@ -165,11 +142,13 @@ async fn call_batch(
         }
     };
     let took = began.elapsed();
-    let (outcomes, strays) = one_each(&keys.into_inner(), results, took);
+    let names: Vec<_> = lookups.iter().map(|lookup| &*lookup.node.name).collect();
+    let (outcomes, strays) = one_each(&names, results, took);
     shared.metrics.strays(strays);
     // The session of the answer may be newer, but only by what a process behind one name changes.
-    let answers = items.iter().zip(outcomes).map(|(item, outcome)| {
-        let read = |outcome| item.lookup.read(outcome, shared, &session, took);
+    let instances = session.instances.as_ref();
+    let answers = lookups.iter().zip(outcomes).map(|(lookup, outcome)| {
+        let read = |outcome| read_batch(outcome, lookup, took, instances, &shared.repeats);
         BatchAnswer {
             result: outcome.result.and_then(read),
             effects: outcome.effects,

@@ -1,5 +1,5 @@
-//! Classifies how a call ended: first by where its status was made (deadline, transport, provider), then by the reason in
-//! its details, and by its code only if there is none. Errors of single items of a batch are always the provider's.
+//! Classifies how a call ended: first by where its status was made (transport, provider), then by the reason in its
+//! details, and by its code only if there is none. Errors of single items of a batch are always the provider's.
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 
@@ -9,11 +9,11 @@ use outrigger_api::{
 };
 use outrigger_core::{effects::RawEffects, text};
 use prost::Message;
-use tonic::{Code, Status, TimeoutExpired};
+use tonic::{Code, Status};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
 use super::{Error, REASON_PREFIX};
-use crate::{details, wire};
+use crate::wire;
 
 /// The longest reason that an error quotes, in bytes.
 const MAX_REASON: usize = 63;
@@ -25,29 +25,20 @@ impl Error {
     ///
     /// The code alone is not to be trusted: it is `UNKNOWN` for a killed provider and `CANCELLED` for a passed deadline.
     /// Where the status was made decides first.
-    pub(crate) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
-        match origin(status) {
-            Origin::Deadline => Self::Timeout {
-                rpc,
-                after: deadline,
-            },
-            Origin::Transport => Self::ConnectionLost { rpc },
-            Origin::Peer => {
-                if let Some(what) = oversized_reply(status) {
-                    let what = what.into();
-                    return Self::ReplyTooLarge { rpc, what };
-                }
-                if let Some(what) = details::refusal(status) {
-                    let what = what.into();
-                    return Self::Malformed { rpc, what };
-                }
-                // Details that cannot be decoded count as absent.
-                let details = pb::Status::decode(status.details())
-                    .map(|status| status.details)
-                    .unwrap_or_default();
-                Self::from_peer(rpc, status.code(), status.message(), &details)
-            }
+    pub(crate) fn from_status(rpc: &'static str, status: &Status) -> Self {
+        // tonic attaches a source to a status that it made for the transport, never to one that the provider sent.
+        if status.source().is_some() {
+            return Self::ConnectionLost { rpc };
         }
+        if let Some(what) = oversized_reply(status) {
+            let what = what.into();
+            return Self::ReplyTooLarge { rpc, what };
+        }
+        // Details that cannot be decoded count as absent.
+        let details = pb::Status::decode(status.details())
+            .map(|status| status.details)
+            .unwrap_or_default();
+        Self::from_peer(rpc, status.code(), status.message(), &details)
     }
 
     /// Returns the error of one item of a batch, or `None` if its code is OK.
@@ -87,12 +78,17 @@ impl Error {
                 retry_after: retry_after(details),
                 effects: effects(details),
             },
-            Some(Err(reason)) => Self::UnknownReason {
-                code: code_name(code),
-                said: text::cut(&reason, MAX_REASON).into(),
-                message,
-                effects: effects(details),
-            },
+            Some(Err(reason)) => {
+                let (code, reason) = (code_name(code), text::cut(&reason, MAX_REASON));
+                Self::UnknownReason {
+                    code,
+                    message: format!(
+                        "{message} ({code} with the reason {reason:?}, which this controller does not know)"
+                    )
+                    .into(),
+                    effects: effects(details),
+                }
+            }
         }
     }
 
@@ -102,14 +98,6 @@ impl Error {
         message: Arc<str>,
         details: &[prost_types::Any],
     ) -> Self {
-        let message = match foreign_domain(details) {
-            None => message,
-            Some(domain) => format!(
-                "{message} (its ErrorInfo has the domain {:?}; only {ERROR_DOMAIN:?} is read)",
-                text::cut(&domain, MAX_REASON)
-            )
-            .into(),
-        };
         Self::Unexplained {
             rpc,
             code: code_name(code),
@@ -154,42 +142,11 @@ fn oversized_reply(status: &Status) -> Option<String> {
     })
 }
 
-/// Where a status was made.
-enum Origin {
-    Deadline,
-    Transport,
-    Peer,
-}
-
-fn origin(status: &Status) -> Origin {
-    let mut source = status.source();
-    let mut local = false;
-    while let Some(error) = source {
-        if error.is::<TimeoutExpired>() {
-            return Origin::Deadline;
-        }
-        local = true;
-        source = error.source();
-    }
-    // tonic attaches a source to a status that it made itself, never to a status that the provider sent.
-    if local {
-        Origin::Transport
-    } else {
-        Origin::Peer
-    }
-}
-
 fn error_infos(details: &[prost_types::Any]) -> impl Iterator<Item = pb::ErrorInfo> {
     details
         .iter()
         .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
         .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
-}
-
-/// Returns the domain of the first `ErrorInfo` that is not in the domain of the contract.
-fn foreign_domain(details: &[prost_types::Any]) -> Option<String> {
-    let mut domains = error_infos(details).map(|info| info.domain);
-    domains.find(|domain| domain != ERROR_DOMAIN)
 }
 
 /// Returns the reason in the only `ErrorInfo` of the contract's domain. Two of them are ambiguous, and are ignored.

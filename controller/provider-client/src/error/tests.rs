@@ -23,7 +23,7 @@ fn refusal(code: Code, reason: &str, retry: Option<u64>) -> Status {
 }
 
 fn read(status: &Status) -> Error {
-    Error::from_status(RPC, DEADLINE, status)
+    Error::from_status(RPC, status)
 }
 
 #[test]
@@ -218,18 +218,6 @@ fn without_the_providers_own_word_a_code_has_its_class_and_the_outcome_is_unknow
     let status = Status::with_error_details(Code::ResourceExhausted, "429", details);
     let error = read(&status);
     assert_eq!(error.class(), limited(Some(Duration::from_secs(7))));
-}
-
-#[test]
-fn a_foreign_domain_is_named() {
-    let mut details = ErrorDetails::new();
-    details.set_error_info("RATE_LIMITED", "cloud.example", []);
-    let error = read(&Status::with_error_details(Code::Aborted, "why", details));
-    assert_eq!(
-        error.to_string(),
-        "BatchGetInstances: the provider failed without giving a reason (ABORTED): why (its ErrorInfo \
-         has the domain \"cloud.example\"; only \"cloudprovider.v1\" is read)"
-    );
 }
 
 /// The provider's server cancels the call, or resets its stream, or this side gives it up.

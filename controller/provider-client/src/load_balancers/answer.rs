@@ -25,12 +25,11 @@ pub(super) fn check(
     session: &Session,
 ) -> Result<LoadBalancerAnswer, Error> {
     let identity = said.identity.clone().unwrap_or_default();
-    let retry_after = said.retry_after.map(duration);
     let raw = RawAnswer {
         disposition: disposition(said.disposition()),
         ingress: said.status.map(ingress),
         address_elsewhere: said.address_elsewhere,
-        retry_after,
+        retry_after: said.retry_after.map(duration),
         reason: said.reason,
         message: said.message,
     };
@@ -47,11 +46,6 @@ pub(super) fn check(
     let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
     let checked = raw.check(call, &offered.forbidden);
     let mut answer = checked.map_err(Error::Unusable)?;
-    if let Some(retry_after) = retry_after.filter(|after| *after > answer.retry_after)
-        && answer.disposition == Disposition::InProgress
-    {
-        session.tell_cut_wait(service, retry_after, answer.retry_after);
-    }
     let effects = said.effects.map(wire::effects).unwrap_or_default();
     let allowed = &offered.capability.effects;
     answer.effects = session.effects(effects, allowed, &service.uid, service);

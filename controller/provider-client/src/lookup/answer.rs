@@ -13,19 +13,14 @@ use outrigger_core::{
     text,
 };
 
-use super::{Error, LookupAnswer, RPC};
-use crate::{InstancesCapability, LookupPurpose, health::timestamp, wire};
+use tracing::warn;
 
-/// The call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LookupCall {
-    pub(super) purpose: LookupPurpose,
-    /// How long it took.
-    pub(super) took: Duration,
-}
+use super::{LookupAnswer, NodeLookup, RPC};
+use crate::{Error, InstancesCapability, LookupPurpose, health::timestamp, wire};
+use outrigger_runtime::telemetry::Repeats;
 
 /// The answer about a node that the provider is never asked about.
-pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
+pub(crate) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
     let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;
     foreign.then(|| Lookup::NotManaged {
         reason: format!(
@@ -36,12 +31,14 @@ pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -
     })
 }
 
-/// Reads the outcome of a result. Calls `on_doubt` with the reason why a confirmed absence does not count.
-pub(super) fn read(
+/// Reads the outcome of a call that took so long. A confirmed absence that does not count is logged, once a
+/// minute.
+pub(crate) fn read_batch(
     outcome: Outcome,
-    call: LookupCall,
+    NodeLookup { node, purpose }: &NodeLookup,
+    took: Duration,
     instances: Option<&InstancesCapability>,
-    on_doubt: impl FnOnce(&str),
+    repeats: &Repeats,
 ) -> Result<Lookup, Error> {
     match outcome {
         Outcome::Found(raw) => {
@@ -52,16 +49,22 @@ pub(super) fn read(
                 empty_provider_id: true,
                 forbidden: &instances.forbidden,
             };
-            read_instance(raw, call.purpose, rules)
-                .map(|instance| Lookup::Found(Box::new(instance)))
+            read_instance(raw, *purpose, rules).map(|instance| Lookup::Found(Box::new(instance)))
         }
         Outcome::Absent(absent) => {
             // The provider had to ask the cloud, not a cache.
-            let is_fresh = call.purpose.max_staleness().is_zero();
-            let doubt = wire::doubt(&absent, call.took).filter(|_| is_fresh);
+            let is_fresh = purpose.max_staleness().is_zero();
+            let doubt = wire::doubt(&absent, took).filter(|_| is_fresh);
             let is_named = is_fresh && absent.certainty() == AbsenceCertainty::Confirmed;
             let confirmed = is_named && doubt.is_none();
-            doubt.as_deref().map(on_doubt);
+            if let Some(error) = doubt
+                && let Some(others) = repeats.due(absent.certainty().as_str_name())
+            {
+                warn!(
+                    node = &*node.name,
+                    others, error, "absence of the instance not believed; the Node is kept"
+                );
+            }
             Ok(Lookup::Absent { confirmed })
         }
         Outcome::NotManaged(not_managed) => Ok(Lookup::NotManaged {
@@ -72,7 +75,7 @@ pub(super) fn read(
 }
 
 /// Checks an instance. Only the fields that `purpose` asks for are read.
-pub(in super::super) fn read_instance(
+pub(crate) fn read_instance(
     raw: v1::Instance,
     purpose: LookupPurpose,
     rules: Rules<'_>,

@@ -8,7 +8,7 @@ use prost::Message;
 use tonic::{Request, Status};
 
 use super::SYNC;
-use crate::{Error, Session, call::ProviderCall, details::Checked, rpc, wire};
+use crate::{Error, Session, call::ProviderCall, channel::Channel, rpc, wire};
 
 /// Bytes of a message, unless the provider accepts less.
 const MESSAGE: usize = 1 << 20;
@@ -47,7 +47,7 @@ impl ProviderCall for SyncNodeSet {
 
     async fn send(
         call: Request<Self>,
-        channel: Checked,
+        channel: Channel,
         max_send: usize,
     ) -> Result<Self::Reply, Status> {
         let messages = |mut call: Self| {

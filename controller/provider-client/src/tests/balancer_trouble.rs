@@ -3,17 +3,14 @@
 use futures::future::join_all;
 use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
-use tonic::Code;
 
 use super::{
-    fake::{Reply, ready, refusal},
+    fake::{Reply, ready},
     millis,
     rig::{Rig, service, service_with, targets},
     secs,
 };
 use crate::{Error, PlanOperation};
-use outrigger_runtime::fence::Fence;
 
 async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
@@ -41,37 +38,6 @@ async fn a_call_that_hangs_ends_after_two_minutes_and_delays_no_other() {
     assert_eq!(started.elapsed(), secs(120));
     // 15 at once beside the one that hangs.
     assert_eq!(others, millis(200));
-}
-
-/// A process that is frozen while it waits may go on when another one leads.
-#[tokio::test(start_paused = true)]
-async fn a_former_leader_changes_nothing_when_a_pause_ends() {
-    let rig = Rig::balancing(|_| {}).await;
-    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(10)));
-    rig.fake
-        .balancers
-        .ensure
-        .on(move |_| Reply::Fail(limited.clone()));
-    ensure(&rig, "web").await.unwrap_err();
-    rig.fake.balancers.ensure.on(|_| Reply::Say(ready()));
-    let leads_until = Instant::now() + secs(5);
-    let term = CancellationToken::new();
-    let fence = Fence::new(move || Instant::now() < leads_until, &term);
-    let provider = rig.provider.fenced(fence);
-    let (web, all) = (service("web"), targets(["a"]));
-    let (ensured, updated, deleted) = tokio::join!(
-        provider.ensure_alone(&web, &all),
-        provider.update_alone(&web, &all),
-        provider.delete_alone(&web),
-    );
-    for result in [ensured, updated, deleted] {
-        assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
-    }
-    assert!(Instant::now() > leads_until, "they have waited");
-    assert!(rig.fake.balancers.update.calls().is_empty());
-    assert!(rig.fake.balancers.delete.calls().is_empty());
-    // Another process that leads may.
-    ensure(&rig, "web").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,33 +46,24 @@ async fn a_dump_tells_state_session_health_and_pauses() {
     rig.look_up("a").await.unwrap_err();
     sleep(secs(5)).await;
     let dump = rig.provider.dump();
-    let lines: Vec<&str> = dump.lines().collect();
     for expected in [
-        "state: degraded: the provider says that it is degraded (api: slow)",
-        "asked as: leader",
-        "session: generation=1 name=\"fake\" version=\"v0\" minor=1 boot_id=\"boot-1\" \
-         max_send_bytes=4194304",
-        "load_balancers: list=false plan=false max_in_flight=16 \
-         classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\" \
-         target_label_keys=[]",
-        "serves: instances=true load_balancers=true routes=false volumes=false node_sets=false effects=false",
-        "dependency: \"api\" ready=false message=\"slow\"",
-        "quota: \"reads\" remaining=7 limit=100",
-        "paused: instances for 15.000s",
+        "state: degraded: the provider says that it is degraded (api: slow)\n",
+        "standby: false\n",
+        "boot_id: \"boot-1\"",
+        "\"fake.example/fast\"",
+        "name: \"api\"",
+        "message: \"slow\"",
+        "remaining: 7",
+        "paused: instances for 15.000s\n",
     ] {
-        assert!(lines.contains(&expected), "{expected} in\n{dump}");
+        assert!(dump.contains(expected), "{expected} in\n{dump}");
     }
 
     rig.fake.kill();
     rig.reaches(is_down(DownCause::Disconnected)).await;
-    sleep(secs(3)).await;
     rig.provider.set_standby(true);
     let dump = rig.provider.dump();
-    for expected in [
-        "session: none\n",
-        "down_for: 3.000s\n",
-        "asked as: standby\n",
-    ] {
+    for expected in ["session: none\n", "standby: true\n"] {
         assert!(dump.contains(expected), "{expected} in\n{dump}");
     }
 }

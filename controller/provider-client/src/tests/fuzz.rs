@@ -5,9 +5,7 @@ use outrigger_api::{MethodRequest, RpcStatus, v1};
 use outrigger_core::{
     forbidden_addresses::ForbiddenAddresses,
     node::{answer::MAX_ADDRESSES, instance::Lookup},
-    route::RawRoute,
     syntax,
-    volume::RawTopology,
 };
 use outrigger_runtime::fixture::near::{self, Edit};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
@@ -19,7 +17,7 @@ use super::{
     rig::{Rig, options, service, targets},
     secs,
 };
-use crate::{Error, handshake, health};
+use crate::{Error, handshake};
 
 /// Longest text about a fault that is shown, in bytes.
 const LONGEST: usize = 4_096;
@@ -124,52 +122,19 @@ proptest! {
     }
 
     #[test]
-    fn of_a_status(edits in edits()) {
-        let seed = v1::GetStatusResponse {
-            dependencies: vec![v1::DependencyStatus { name: "d".into(), message: "m".into(), ..v1::DependencyStatus::default() }],
-            quotas: vec![v1::QuotaStatus { name: "q".into(), limit: 9, remaining: 7, ..v1::QuotaStatus::default() }],
-            ..fake::status(v1::Readiness::Ready)
-        };
-        if let Some(answer) = decoded::<v1::GetStatusRequest>(&seed, &edits) {
-            let _ = health::read(&answer);
-        }
-    }
-
-    #[test]
     fn of_an_error(edits in edits(), code in -1_i32..20) {
         let refused = fake::refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(5)));
         let refused = fake::with_effects(&refused, "write.example/a");
         let details = near::bytes(refused.details(), &edits);
         let message = String::from_utf8_lossy(&near::bytes(b"no quota", &edits)).into_owned();
         let status = Status::with_details(Code::from_i32(code), message.clone(), details.clone().into());
-        let error = Error::from_status("EnsureLoadBalancer", secs(30), &status);
+        let error = Error::from_status("EnsureLoadBalancer", &status);
         prop_assert!((1..LONGEST).contains(&error.to_string().len()));
         let _ = error.class();
         if let Ok(status) = RpcStatus::decode(&*details) {
             let error = Error::from_item("EnsureLoadBalancer", &RpcStatus { code, message, ..status });
             prop_assert_eq!(error.is_none(), Code::from_i32(code) == Code::Ok);
         }
-    }
-
-    #[test]
-    fn of_a_route_or_a_volume(edits in edits()) {
-        let text = |seed: &str| String::from_utf8_lossy(&near::bytes(seed.as_bytes(), &edits)).into_owned();
-        let route = RawRoute {
-            name: text("r"), destination_cidr: text("10.244.1.0/24"), node_name: text("a"), provider_id: text("fake://a"),
-            next_hop_ip: text("10.0.0.1"), ..RawRoute::default()
-        };
-        if let Ok(route) = route.check() {
-            let spelled = route.destination().to_string();
-            let again = RawRoute { destination_cidr: spelled, ..RawRoute::default() };
-            prop_assert_eq!(again.check().unwrap().destination(), route.destination());
-        }
-        let topology = RawTopology {
-            labels: [(text("topology.kubernetes.io/zone"), text("a__b"))].into(),
-            node_terms: vec![vec![(text("z.example/z"), vec![text("a")])]],
-        };
-        let (key, value) = topology.labels.first_key_value().unwrap();
-        let is_legal = syntax::label_key(key).is_ok() && syntax::label_value(value).is_ok();
-        prop_assert!(topology.check().is_err() || is_legal);
     }
 }
 

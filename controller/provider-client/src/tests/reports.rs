@@ -7,7 +7,7 @@ use super::{
     fake::{Reply, Step},
     rig::{Rig, service, targets},
 };
-use crate::{ChangeAction, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
+use crate::{OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
 
 fn owned(names: &[&str], complete: bool) -> Step<v1::ListLoadBalancersResponse> {
     let owned = |name: &&str| v1::OwnedLoadBalancer {
@@ -85,7 +85,7 @@ async fn a_plan_has_texts_fit_for_a_terminal() {
         resource_id: "tg\\u{1b}[2J".into(),
         summary: "x".repeat(1024).into(),
     };
-    let expected = [change(ChangeAction::Change), change(ChangeAction::Replace)];
+    let expected = [change("change"), change("replace")];
     assert_eq!(plan.await.unwrap(), expected);
     let plan = provider
         .load_balancers()

@@ -1,24 +1,18 @@
 //! Which calls change routes, and when they go out.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures::future::join_all;
 use outrigger_api::v1;
 use outrigger_core::{cidr::Cidr, node::NodeAddress, route::WantedRoute};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::{
     fake::{Reply, Step, done, gone},
     rig::Rig,
     secs,
 };
-use crate::{Error, RouteAnswer};
+use crate::RouteAnswer;
 
 /// The route to Node `node-<n>`, 10.<n / 256>.<n % 256>.0/24.
 pub(super) fn wanted(n: u32) -> WantedRoute {
@@ -44,21 +38,6 @@ pub(super) async fn delete(rig: &Rig, n: u32) -> RouteAnswer {
         .routes()
         .delete(wanted(n).as_made(), || true)
         .await
-}
-
-/// The Nodes of the routes that were created, in the order of their calls.
-pub(super) fn created(rig: &Rig) -> Vec<String> {
-    let calls = rig.fake.routes.create.calls().into_iter();
-    calls.map(|(_, call)| node_of(call.route)).collect()
-}
-
-pub(super) fn deleted(rig: &Rig) -> Vec<String> {
-    let calls = rig.fake.routes.delete.calls().into_iter();
-    calls.map(|(_, call)| node_of(call.route)).collect()
-}
-
-fn node_of(route: Option<v1::Route>) -> String {
-    route.unwrap_or_default().node_name
 }
 
 /// A list of one route.
@@ -148,54 +127,4 @@ async fn no_more_calls_are_in_flight_than_declared() {
         // A list does not count.
         assert_eq!(listed, half);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn routes_go_out_in_the_order_in_which_they_wait() {
-    let rig = slow(1).await;
-    join_all((0..5).map(|n| create(&rig, n))).await;
-    let expected: Vec<_> = (0..5).map(|n| format!("node-{n}")).collect();
-    assert_eq!(created(&rig), expected);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_route_that_is_not_wanted_any_more_is_not_sent() {
-    let rig = slow(1).await;
-    let is_current = Arc::new(AtomicBool::new(true));
-    let is_wanted = Arc::clone(&is_current);
-    let late = async {
-        sleep(secs(1) / 4).await;
-        let call = rig
-            .provider
-            .routes()
-            .create(wanted(1), move || is_wanted.load(Ordering::Relaxed));
-        let change = async {
-            sleep(secs(1) / 4).await;
-            is_current.store(false, Ordering::Relaxed);
-        };
-        tokio::join!(call, create(&rig, 2), change)
-    };
-    let (_, (outdated, other, ())) = tokio::join!(create(&rig, 0), late);
-    let error = outdated.result.unwrap_err();
-    assert!(matches!(error, Error::Outdated { .. }), "{error:?}");
-    other.result.unwrap();
-    assert_eq!(created(&rig), ["node-0", "node-2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropping_a_caller_withdraws_its_route_or_cancels_its_call() {
-    let rig = slow(1).await;
-    let waits = async {
-        sleep(secs(1) / 4).await;
-        let dropped = timeout(secs(1) / 4, create(&rig, 1));
-        let (dropped, other) = tokio::join!(dropped, create(&rig, 2));
-        dropped.unwrap_err();
-        other.result.unwrap();
-    };
-    tokio::join!(create(&rig, 0), waits);
-    assert_eq!(created(&rig), ["node-0", "node-2"]);
-    timeout(secs(1) / 4, create(&rig, 3)).await.unwrap_err();
-    let started = Instant::now();
-    create(&rig, 4).await.result.unwrap();
-    assert_eq!(started.elapsed(), secs(1));
 }

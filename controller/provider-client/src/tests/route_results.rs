@@ -2,16 +2,14 @@
 
 use outrigger_api::v1::{self, CreateRouteResponse, KubernetesEffects, KubernetesEvent, Route};
 use outrigger_core::{effects::RawEffects, error_class::ErrorClass};
-use tokio::time::Instant;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::{
     fake::{Reply, done, gone, refusal, with_effects},
     rig::Rig,
     route_calls::{create, delete, wanted},
-    secs,
 };
-use crate::{Error, RouteAnswer};
+use crate::RouteAnswer;
 
 fn effects() -> KubernetesEffects {
     KubernetesEffects {
@@ -118,21 +116,4 @@ async fn effects_come_with_each_answer_and_with_an_error() {
     assert_eq!(error.class(), ErrorClass::Quota);
     assert!(!error.leaves_result_unknown());
     assert_ne!(answer.effects, RawEffects::default());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_without_a_reason_or_no_answer_leaves_the_route_unknown() {
-    let rig = Rig::routing(v1::RoutesCapability::default()).await;
-    rig.fake
-        .routes
-        .create
-        .on(|_| Reply::Fail(Status::internal("x")));
-    let error = create(&rig, 0).await.result.unwrap_err();
-    assert!(error.leaves_result_unknown(), "{error:?}");
-    rig.fake.routes.create.on(|_| Reply::Hang);
-    let started = Instant::now();
-    let error = create(&rig, 0).await.result.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
-    assert!(error.leaves_result_unknown());
-    assert_eq!(started.elapsed(), secs(120));
 }

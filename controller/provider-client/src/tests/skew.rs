@@ -1,9 +1,6 @@
 //! A provider of another minor: what docs/versions.md promises of the controller, row by row.
 
-mod fields;
-mod grown;
-
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
 use outrigger_api::{
     RpcStatus,
@@ -18,29 +15,20 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, Step, done, found, ready, refusal, result, status},
+    fake::{Reply, done, found, ready, refusal, result, status},
     rig::{Rig, node, service, targets},
-    route_calls::{create, delete},
+    route_calls::create,
     secs,
     volumes::look_up,
 };
-use crate::{ChangeAction, Error, LookupPurpose, PlanOperation, ProviderState};
-
-use grown::grown;
+use crate::{Error, LookupPurpose, PlanOperation, ProviderState};
 
 /// A value that no enum of ours has.
 const LATER: i32 = 99;
 
-/// With a provider that serves all that the contract has, changed by `change`, which sends each message with fields
-/// more if it `grows`.
-async fn serving_all(
-    grows: bool,
-    change: impl Fn(&mut v1::HandshakeResponse) + Send + Sync + 'static,
-) -> Rig {
+/// With a provider that serves all that the contract has, changed by `change`.
+async fn serving_all(change: impl Fn(&mut v1::HandshakeResponse) + Send + Sync + 'static) -> Rig {
     let rig = Rig::with(|_, fake| {
-        if grows {
-            fake.bend(grown);
-        }
         fake.introduce(move |answer| {
             let offered = answer.capabilities.get_or_insert_default();
             offered.load_balancers = Some(v1::LoadBalancersCapability {
@@ -207,7 +195,7 @@ async fn a_later_readiness_is_a_degraded_provider_that_serves() {
 
 #[tokio::test(start_paused = true)]
 async fn later_classes_preferences_and_kinds_of_a_handshake_are_ignored() {
-    let rig = serving_all(false, |answer| {
+    let rig = serving_all(|answer| {
         answer.rate_limits = vec![v1::RateLimit {
             call_class: LATER,
             qps: 0.001,
@@ -251,14 +239,14 @@ async fn a_later_action_of_a_plan_is_shown_as_a_change() {
         .load_balancers()
         .plan(PlanOperation::Ensure, &web, &all);
     let plan = plan.await.unwrap();
-    assert_eq!(plan[0].action, ChangeAction::Change);
+    assert_eq!(plan[0].action, "change");
     assert_eq!(&*plan[0].summary, "moves it");
 }
 
 /// Whatever wait it asks for, and whatever details it has beside.
 #[tokio::test(start_paused = true)]
 async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
-    let rig = serving_all(false, |_| {}).await;
+    let rig = serving_all(|_| {}).await;
     let later = || refusal(Code::ResourceExhausted, "REGION_ASLEEP", Some(secs(3600)));
     let mut beside = item(&later());
     beside.details.push(prost_types::Any {

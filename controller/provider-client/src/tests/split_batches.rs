@@ -8,8 +8,6 @@ use super::{
     lookups::names,
     rig::Rig,
 };
-use crate::admission::CallClass;
-use outrigger_runtime::fixture::Warnings;
 
 /// The provider should answer for that Node alone, but one that fails the call must not fail the others.
 #[tokio::test(start_paused = true)]
@@ -56,40 +54,4 @@ async fn a_batch_is_split_for_errors_of_its_request_and_not_for_ever() {
         assert!(results.iter().all(Result::is_err));
         assert_eq!(rig.fake.calls(), calls, "{code}");
     }
-}
-
-/// Without a reason, and for each Node: the calls pause as for an outage, and the log has one line for them.
-#[tokio::test(start_paused = true)]
-async fn calls_that_fail_for_every_node_pause_their_class() {
-    for status in [
-        Status::resource_exhausted("429 Too Many Requests"),
-        Status::unavailable("away"),
-        Status::unauthenticated("no key"),
-        Status::unknown("NullPointerException"),
-    ] {
-        let warnings = Warnings::listen();
-        let rig = Rig::start();
-        rig.wait_until_serving().await;
-        let fails = status.clone();
-        rig.fake.on_batch(move |_| Reply::Fail(fails.clone()));
-        let results = rig.look_up_all(names(300)).await;
-        assert!(results.iter().all(Result::is_err));
-        let paused = rig
-            .provider
-            .shared
-            .admission
-            .paused_until(CallClass::Instances);
-        assert!(paused.is_some(), "{status:?}");
-        let lines = warnings.with("calls to the provider pause");
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(lines[0].contains(status.message()), "{lines:?}");
-    }
-    // One Node alone may be the cause.
-    let rig = Rig::start();
-    rig.wait_until_serving().await;
-    rig.fake
-        .on_batch(|_| Reply::Fail(Status::unknown("NullPointerException")));
-    rig.look_up("a").await.unwrap_err();
-    let admission = &rig.provider.shared.admission;
-    assert_eq!(admission.paused_until(CallClass::Instances), None);
 }

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
 use outrigger_api::v1::{self, get_volume_response::Outcome};
 use outrigger_core::{
     error_class::ErrorClass,
     volume::{VolumeTopology, VolumeView},
 };
 use serde_json::json;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::{
-    fake::{Reply, in_zone, volume_outcome},
+    fake::{Reply, volume_outcome},
     rig::Rig,
     secs,
 };
@@ -57,17 +56,6 @@ pub(super) async fn look_up(rig: &Rig, name: &str) -> Result<VolumeLookup, Error
         .expect("an answer")
 }
 
-fn slow() -> Reply<v1::GetVolumeResponse> {
-    Reply::After(secs(1), Box::new(Reply::Say(in_zone("z"))))
-}
-
-async fn look_up_all(rig: &Rig, count: usize) {
-    let names: Vec<_> = (0..count).map(|n| n.to_string()).collect();
-    for answer in join_all(names.iter().map(|name| look_up(rig, name))).await {
-        answer.unwrap();
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_asked_about_with_its_source_and_topology() {
     let rig = serving(0).await;
@@ -88,50 +76,6 @@ async fn a_volume_is_asked_about_with_its_source_and_topology() {
         labels: [("topology.kubernetes.io/zone".into(), "z".into())].into(),
     };
     assert_eq!(call.volume, Some(sent));
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_more_volumes_are_looked_up_at_once_than_declared() {
-    for (max_in_flight, took) in [(1, 20), (10, 2), (0, 2)] {
-        let rig = serving(max_in_flight).await;
-        rig.fake.volumes.on(|_| slow());
-        let started = Instant::now();
-        look_up_all(&rig, 20).await;
-        assert_eq!(started.elapsed(), secs(took), "{max_in_flight}");
-    }
-}
-
-/// A request to the API server waits for one, and nothing for the other.
-#[tokio::test(start_paused = true)]
-async fn a_volume_that_is_created_goes_before_those_that_exist() {
-    let rig = serving(1).await;
-    rig.fake.volumes.on(|_| slow());
-    let started = Instant::now();
-    let admitted = async {
-        tokio::time::sleep(secs(1) / 2).await;
-        let volume = volume("new");
-        let lookup = rig
-            .provider
-            .volumes()
-            .look_up(&volume, VolumePurpose::Admission);
-        lookup.await.unwrap();
-        started.elapsed()
-    };
-    let ((), admitted) = tokio::join!(look_up_all(&rig, 4), admitted);
-    assert_eq!(admitted, secs(2));
-    assert_eq!(started.elapsed(), secs(5));
-}
-
-/// A webhook's request ends long before the deadline of a call.
-#[tokio::test(start_paused = true)]
-async fn a_call_without_a_caller_is_cancelled() {
-    let rig = serving(1).await;
-    rig.fake.volumes.on(|_| Reply::Hang);
-    timeout(secs(5), look_up(&rig, "hangs")).await.unwrap_err();
-    rig.fake.volumes.on(|_| Reply::Say(in_zone("z")));
-    let started = Instant::now();
-    look_up(&rig, "next").await.unwrap();
-    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 use std::{path::Path, time::Duration};
 
+use http::Uri;
 use outrigger_api::v1::{GetStatusRequest, provider_service_client::ProviderServiceClient};
 use tokio::{net::UnixListener, time::timeout};
 
@@ -32,8 +33,9 @@ async fn the_end_of_a_real_socket_is_signalled_and_no_second_connection_is_made(
         drop(peer);
         timeout(SOON, closed).await.unwrap();
     }
-    // tonic would connect again for this call; the listener is still there.
-    let mut client = ProviderServiceClient::new(connection.channel());
+    // A channel of tonic would connect again for this call; the listener is still there.
+    let origin = Uri::from_static("http://localhost");
+    let mut client = ProviderServiceClient::with_origin(connection.channel(), origin);
     timeout(SOON, client.get_status(GetStatusRequest {}))
         .await
         .unwrap()
@@ -58,7 +60,8 @@ async fn an_aborted_connection_closes_the_socket() {
         .unwrap();
     // Never read from: a provider that hangs.
     let (_peer, _) = listener.accept().await.unwrap();
-    let mut client = ProviderServiceClient::new(connection.channel());
+    let origin = Uri::from_static("http://localhost");
+    let mut client = ProviderServiceClient::with_origin(connection.channel(), origin);
     let call = client.get_status(GetStatusRequest {});
     let abort = async {
         tokio::task::yield_now().await;

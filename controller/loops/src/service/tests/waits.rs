@@ -142,20 +142,6 @@ async fn the_clouds_own_words_are_shown_as_they_are() {
     assert_eq!(provisioned.unwrap()["message"], "quota exceeded");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_rate_limit_without_its_time_is_reported() {
-    let warnings = Warnings::listen();
-    let rig = Rig::start().await;
-    let limited = InjectedError::new(Code::ResourceExhausted)
-        .with_reason("RATE_LIMITED")
-        .without_retry_info();
-    rig.fail(Method::EnsureLoadBalancer, limited);
-    rig.cluster.create_service(service("web"));
-    secs(10).await;
-    assert_eq!(warnings.with("RATE_LIMITED without RetryInfo").len(), 1);
-    assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
-}
-
 /// It has no finalizer yet.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_the_desire_for_a_load_balancer() {

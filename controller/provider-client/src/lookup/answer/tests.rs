@@ -1,17 +1,13 @@
 use outrigger_api::{RpcStatus, v1};
 use outrigger_core::{
-    effects::RawEffects, error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses,
-    node::ownership::Prefixes,
+    error_class::ErrorClass, forbidden_addresses::ForbiddenAddresses, node::ownership::Prefixes,
 };
-
-use prost::Message;
-use tonic::Code;
-use tonic_types::{ErrorInfo, pb};
 
 use super::*;
 use crate::{
-    batch::{one_each, speaks_for_all},
+    batch::{BatchAnswer, one_each, speaks_for_all},
     fixture::result,
+    tests::rig::node,
 };
 
 /// An age.
@@ -22,13 +18,10 @@ fn millis(millis: i32) -> prost_types::Duration {
     }
 }
 
-/// A call of one second.
-fn fresh() -> LookupCall {
-    LookupCall {
-        purpose: LookupPurpose::Initialization,
-        took: Duration::from_secs(1),
-    }
-}
+/// How long a call takes.
+const TOOK: Duration = Duration::from_secs(1);
+
+const FRESH: LookupPurpose = LookupPurpose::Initialization;
 
 fn instances() -> InstancesCapability {
     InstancesCapability {
@@ -47,29 +40,26 @@ fn instances() -> InstancesCapability {
 #[derive(Debug)]
 struct Read {
     results: Vec<Result<Lookup, Error>>,
-    effects: Vec<RawEffects>,
-    doubts: usize,
     strays: usize,
 }
 
-fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, call: LookupCall) -> Read {
-    let keys: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-    let (outcomes, strays) = one_each(&keys, results, call.took);
-    let mut doubts = 0;
-    let mut answers: Vec<_> = outcomes
-        .into_iter()
-        .map(|outcome| LookupAnswer {
-            result: outcome
-                .result
-                .and_then(|outcome| read(outcome, call, Some(&instances()), |_| doubts += 1)),
-            effects: outcome.effects,
-        })
-        .collect();
+fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, purpose: LookupPurpose) -> Read {
+    let (outcomes, strays) = one_each(names, results, TOOK);
+    let repeats = Repeats::default();
+    let lookups = names.iter().map(|name| NodeLookup {
+        node: node(name),
+        purpose,
+    });
+    let read = |(lookup, outcome): (NodeLookup, BatchAnswer<Outcome>)| LookupAnswer {
+        result: outcome
+            .result
+            .and_then(|outcome| read_batch(outcome, &lookup, TOOK, Some(&instances()), &repeats)),
+        effects: outcome.effects,
+    };
+    let mut answers: Vec<_> = lookups.zip(outcomes).map(read).collect();
     refuse_shared_ids(&mut answers);
     Read {
-        results: answers.iter().map(|answer| answer.result.clone()).collect(),
-        effects: answers.into_iter().map(|answer| answer.effects).collect(),
-        doubts,
+        results: answers.into_iter().map(|answer| answer.result).collect(),
         strays,
     }
 }
@@ -142,7 +132,7 @@ fn nonsense_is_never_found_and_never_absent() {
         ),
     ];
     for (case, results) in table {
-        let read = read_results(&["a"], results, fresh());
+        let read = read_results(&["a"], results, FRESH);
         assert_eq!(read.results.len(), 1);
         let error = read.results[0].clone().expect_err(case);
         assert_eq!(error.class(), ErrorClass::Malformed, "{case}");
@@ -152,33 +142,29 @@ fn nonsense_is_never_found_and_never_absent() {
 #[test]
 fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_older() {
     use AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
-    let stale = LookupCall {
-        purpose: LookupPurpose::Refresh {
-            max_staleness: Duration::from_mins(1),
-        },
-        ..fresh()
+    let stale = LookupPurpose::Refresh {
+        max_staleness: Duration::from_mins(1),
     };
-    let check = |call, certainty, age, expected: bool, is_doubted: bool| {
+    let check = |purpose, certainty, age, expected: bool| {
         let absent = absent(certainty, age);
-        let read = read_results(&["a"], vec![result("a", absent)], call);
+        let read = read_results(&["a"], vec![result("a", absent)], purpose);
         let lookup = Lookup::Absent {
             confirmed: expected,
         };
         assert_eq!(read.results, [Ok(lookup)], "{certainty:?} {age:?}");
-        assert_eq!(read.doubts, usize::from(is_doubted), "{read:?}");
     };
     // No clock, no age: asked for this call.
-    check(fresh(), Confirmed, None, true, false);
-    check(fresh(), Confirmed, Some(millis(0)), true, false);
-    check(fresh(), Confirmed, Some(millis(1000)), true, false);
-    check(fresh(), Confirmed, Some(millis(1001)), false, true);
-    check(fresh(), Confirmed, Some(millis(3_600_000)), false, true);
-    check(fresh(), Confirmed, Some(millis(-1)), false, true);
-    check(fresh(), NotVisibleYet, None, false, false);
-    check(fresh(), Unspecified, None, false, true);
+    check(FRESH, Confirmed, None, true);
+    check(FRESH, Confirmed, Some(millis(0)), true);
+    check(FRESH, Confirmed, Some(millis(1000)), true);
+    check(FRESH, Confirmed, Some(millis(1001)), false);
+    check(FRESH, Confirmed, Some(millis(3_600_000)), false);
+    check(FRESH, Confirmed, Some(millis(-1)), false);
+    check(FRESH, NotVisibleYet, None, false);
+    check(FRESH, Unspecified, None, false);
     // A question that allows a cache confirms nothing, whatever is said.
-    check(stale, Confirmed, None, false, false);
-    check(stale, Unspecified, Some(millis(3_600_000)), false, false);
+    check(stale, Confirmed, None, false);
+    check(stale, Unspecified, Some(millis(3_600_000)), false);
 }
 
 #[test]
@@ -193,7 +179,7 @@ fn results_come_in_any_order_and_strays_are_counted() {
         result("x", found("fake://x")),
         result("a", found("fake://a")),
     ];
-    let read = read_results(&["a", "b", "c"], results, fresh());
+    let read = read_results(&["a", "b", "c"], results, FRESH);
     assert_eq!(read.strays, 1);
     let Ok(Lookup::Found(a)) = &read.results[0] else {
         panic!("{:?}", read.results)
@@ -209,23 +195,13 @@ fn results_come_in_any_order_and_strays_are_counted() {
 }
 
 #[test]
-fn a_forgotten_node_name_is_named() {
-    let read = read_results(&["a"], vec![result("", found("fake://a"))], fresh());
-    let error = read.results[0].as_ref().unwrap_err().to_string();
-    assert!(
-        error.ends_with("no result for the node, but one whose key is empty"),
-        "{error}"
-    );
-}
-
-#[test]
 fn two_nodes_with_one_provider_id_are_both_refused() {
     let results = vec![
         result("a", found("fake://same")),
         result("b", found("fake://b")),
         result("c", found("fake://same")),
     ];
-    let read = read_results(&["a", "b", "c"], results, fresh());
+    let read = read_results(&["a", "b", "c"], results, FRESH);
     let failed: Vec<bool> = read.results.iter().map(Result::is_err).collect();
     assert_eq!(failed, [true, false, true]);
 }
@@ -238,11 +214,8 @@ fn a_view_of_the_state_reads_nothing_else() {
         power_state: v1::PowerState::Shutdown.into(),
         ..v1::Instance::default()
     };
-    let call = LookupCall {
-        purpose: LookupPurpose::Lifecycle,
-        ..fresh()
-    };
-    let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], call);
+    let instance = vec![result("a", Outcome::Found(instance))];
+    let read = read_results(&["a"], instance, LookupPurpose::Lifecycle);
     let Ok(Lookup::Found(instance)) = &read.results[0] else {
         panic!("{:?}", read.results)
     };
@@ -254,7 +227,7 @@ fn a_view_of_the_state_reads_nothing_else() {
 
 #[test]
 fn a_node_that_has_a_provider_id_may_be_found_without_one() {
-    let read = read_results(&["a"], vec![result("a", found(""))], fresh());
+    let read = read_results(&["a"], vec![result("a", found(""))], FRESH);
     assert!(read.results[0].is_ok());
 }
 
@@ -280,55 +253,4 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
     check(vec![down(), down()], true);
     check(vec![bad(), bad()], false);
     check(vec![fine(), bad()], false);
-}
-
-/// Those of an error beside it too, where the result has none.
-#[test]
-fn effects_come_with_any_outcome() {
-    let effects = |key: &str| v1::KubernetesEffects {
-        remove_annotations: vec![key.to_owned()],
-        ..v1::KubernetesEffects::default()
-    };
-    let status = |code: Code| RpcStatus {
-        code: code.into(),
-        message: "no".into(),
-        details: vec![
-            prost_types::Any {
-                type_url: ErrorInfo::TYPE_URL.to_owned(),
-                value: pb::ErrorInfo {
-                    reason: "QUOTA_EXCEEDED".into(),
-                    domain: outrigger_api::ERROR_DOMAIN.into(),
-                    ..pb::ErrorInfo::default()
-                }
-                .encode_to_vec(),
-            },
-            prost_types::Any {
-                type_url: "type.googleapis.com/cloudprovider.v1.KubernetesEffects".to_owned(),
-                value: effects("packed").encode_to_vec(),
-            },
-        ],
-    };
-    let with = |outcome, key: Option<&str>| v1::InstanceResult {
-        effects: key.map(effects),
-        ..result("a", outcome)
-    };
-    let absent = || absent(AbsenceCertainty::Confirmed, None);
-    let refused = || Outcome::Error(status(Code::ResourceExhausted));
-    for (results, expected) in [
-        (vec![with(found("fake://a"), Some("k"))], vec!["k"]),
-        (vec![with(found("fake://a"), None)], vec![]),
-        // An instance that is none.
-        (vec![with(found("other://a"), Some("k"))], vec!["k"]),
-        (vec![with(absent(), Some("k"))], vec!["k"]),
-        (vec![with(refused(), None)], vec!["packed"]),
-        (vec![with(refused(), Some("k"))], vec!["k"]),
-        // Two results say nothing.
-        (
-            vec![with(absent(), Some("k")), with(absent(), Some("k"))],
-            vec![],
-        ),
-    ] {
-        let read = read_results(&["a"], results, fresh());
-        assert_eq!(read.effects[0].remove_annotations, expected);
-    }
 }

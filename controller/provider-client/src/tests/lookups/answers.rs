@@ -105,9 +105,9 @@ async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
     assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
 }
 
-/// Whatever keeps a Node although its absence was said: one warning for each Node says why.
+/// Whatever keeps a Node although its absence was said: a warning says why.
 #[tokio::test(start_paused = true)]
-async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
+async fn an_absence_that_is_not_believed_is_reported_once_a_minute() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
     rig.wait_until_serving().await;

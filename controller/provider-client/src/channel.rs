@@ -1,4 +1,4 @@
-//! Keeps a status away from tonic that it panics on, or that is too large.
+//! Where calls go: the requests of one connection, whose answers are kept from a panic of tonic's.
 
 use std::{
     pin::Pin,
@@ -7,49 +7,34 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::Frame;
-use tonic::{
-    Status,
-    body::Body,
-    metadata::MetadataMap,
-    transport::{Channel, Error},
-};
+use hyper::{body::Frame, client::conn::http2::SendRequest};
+use tonic::{body::Body, metadata::MetadataMap};
 use tower::Service;
 
 const DETAILS: &str = "grpc-status-details-bin";
-const STATUS: &str = "grpc-status";
-/// Stands, with the bytes, in the place of a status that is too large.
-const OVERSIZED: &str = "outrigger-oversized-status";
-/// Bytes of headers or trailers with a status. Room for a message and all the details that the contract
-/// allows, and then some.
-const MAX_STATUS: usize = 64 << 10;
-/// Bytes that one header counts beside its name and value (RFC 9113, section 6.5.2).
-const AROUND: usize = 32;
 
-/// A channel that drops `grpc-status-details-bin` where it is no base64. tonic's
+/// The requests of a connection. It drops `grpc-status-details-bin` where that is no base64: tonic's
 /// `Status::from_header_map` expects that it is, so a provider could end whatever task calls it.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
-    channel: Channel,
-}
+pub(super) struct Channel(SendRequest<Body>);
 
-impl Checked {
-    pub(super) const fn new(channel: Channel) -> Self {
-        Self { channel }
+impl Channel {
+    pub(super) const fn new(requests: SendRequest<Body>) -> Self {
+        Self(requests)
     }
 }
 
-impl Service<Request<Body>> for Checked {
+impl Service<Request<Body>> for Channel {
     type Response = Response<Body>;
-    type Error = Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, hyper::Error>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.channel.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let response = self.channel.call(request);
+        let response = self.0.send_request(request);
         Box::pin(async move {
             let mut response = response.await?;
             check(response.headers_mut());
@@ -68,28 +53,7 @@ fn check_frame<T>(frame: Frame<T>) -> Frame<T> {
     }
 }
 
-/// Why a status is not read, where it was too large.
-pub(super) fn refusal(status: &Status) -> Option<String> {
-    let bytes = status.metadata().get(OVERSIZED)?.to_str().ok()?;
-    Some(format!(
-        "its status has {bytes} bytes, more than the {MAX_STATUS} that are read; a message has at most \
-         1 KiB and all details 4 KiB"
-    ))
-}
-
 fn check(headers: &mut HeaderMap) {
-    let sizes = headers.iter();
-    let bytes: usize = sizes
-        .map(|(name, value)| name.as_str().len() + value.len() + AROUND)
-        .sum();
-    if bytes > MAX_STATUS
-        && let Some(status) = headers.get(STATUS).cloned()
-    {
-        headers.clear();
-        headers.insert(STATUS, status);
-        headers.insert(OVERSIZED, bytes.into());
-        return;
-    }
     let Some(details) = headers.get(DETAILS) else {
         return;
     };
@@ -105,6 +69,8 @@ fn check(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Status;
+
     use super::*;
 
     #[test]
