@@ -146,7 +146,7 @@ fn mistakes_in_the_environment_are_refused_or_warned_about() {
     let error = parse_with(&[], &[("OUTRIGGER_NODE_MONITOR_PERIOD", "5")]).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("'--node-monitor-period"), "{error}");
-    assert!(error.contains("time: missing unit"), "{error}");
+    assert!(error.contains("is no duration"), "{error}");
     let misspelt = [
         ("OUTRIGGER_CLUSTERNAME", "x"),
         // Kubernetes adds such variables for a Service of this name.
