@@ -18,9 +18,6 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// A load balancer whose record has a hash has the targets that the Lease names. Where it cannot take other targets, or does
 /// not, the record loses its hash instead ([`LastApplied::without_hash`]).
 ///
-/// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
-/// load balancer that was begun.
-///
 /// It is valid for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor assign its load balancer to the wrong provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +25,11 @@ pub struct LastApplied {
     /// Name of the provider that works on the Service.
     pub provider: Box<str>,
     uid: Box<str>,
-    /// `spec.loadBalancerClass`, empty without. `None` in a record of a release that did not write it.
-    class: Option<Box<str>>,
+    /// `spec.loadBalancerClass`, empty without.
+    class: Box<str>,
     configuration: Box<str>,
     desired: Box<str>,
-    /// Hash of the addresses of the load balancer, or [`ELSEWHERE`]; none of a load balancer that is not managed, or in a
-    /// record of a release that did not write it.
+    /// Hash of the addresses of the load balancer, or [`ELSEWHERE`]; none of a load balancer that is not managed.
     addresses: Option<Box<str>>,
 }
 
@@ -53,17 +49,7 @@ impl LastApplied {
         let (uid, rest) = rest.split_once('/')?;
         let (rest, desired) = rest.rsplit_once('/')?;
         // A class has slashes of its own.
-        let (class, configuration) = match rest.rsplit_once('/') {
-            Some((class, configuration)) => (Some(class), configuration),
-            None => (None, rest),
-        };
-        // In a record of a later release only the owner can be read.
-        let is_readable = class.is_none_or(is_legal_class);
-        let (class, configuration, desired) = if is_readable {
-            (class, configuration, desired)
-        } else {
-            (None, "", "")
-        };
+        let (class, configuration) = rest.rsplit_once('/')?;
         let (desired, addresses) = match desired.split_once(ADDRESSES) {
             Some((desired, addresses)) => (desired, Some(addresses.into())),
             None => (desired, None),
@@ -71,7 +57,7 @@ impl LastApplied {
         (*uid == *service.uid).then(|| Self {
             provider: provider.into(),
             uid: uid.into(),
-            class: class.map(Into::into),
+            class: class.into(),
             configuration: configuration.into(),
             desired: desired.into(),
             addresses,
@@ -93,7 +79,7 @@ impl LastApplied {
         Self {
             provider: capability.provider.clone(),
             uid: service.uid.clone(),
-            class: Some(class_of(service).into()),
+            class: class_of(service).into(),
             configuration: Box::default(),
             desired: Box::default(),
             addresses: None,
@@ -155,26 +141,14 @@ impl LastApplied {
         !self.desired.is_empty()
     }
 
-    /// Returns true if the provider serves the class that the load balancer of `service` was made for; no if that
-    /// class is not known.
-    pub fn is_served(&self, service: &ServiceView, capability: &Capability) -> bool {
-        let class = self.made_for(service);
-        class.is_some_and(|class| capability.serves((!class.is_empty()).then_some(class)))
+    /// Returns true if the provider serves the class that the load balancer was made for.
+    pub fn is_served(&self, capability: &Capability) -> bool {
+        capability.serves((!self.class.is_empty()).then_some(&*self.class))
     }
 
-    /// The class that the load balancer of `service` was made for, empty for none. A record without class
-    /// counts as one with the Service's present class, and a Service of another type has none that says
-    /// anything: the API server removes it with the type.
-    pub fn made_for<'a>(&'a self, service: &'a ServiceView) -> Option<&'a str> {
-        let present = service.is_load_balancer().then(|| class_of(service));
-        self.class.as_deref().or(present)
-    }
-
-    /// Returns true if `service` has another class than the load balancer was made for. A record without class
-    /// counts as one of the Service's present class.
+    /// Returns true if `service` has another class than the load balancer was made for.
     pub fn is_of_other_class(&self, service: &ServiceView) -> bool {
-        let class = self.class.as_deref();
-        class.is_some_and(|class| *class != *class_of(service))
+        *self.class != *class_of(service)
     }
 
     /// Compares the record with the desired state, whose hash is `hash`.
@@ -187,18 +161,13 @@ impl LastApplied {
         if *self.provider != *capability.provider || !self.has_hash() {
             return Comparison::Unknown;
         }
-        let (stored_configuration, read) = match self.configuration.split_once(READ) {
-            Some((stored_configuration, read)) => (stored_configuration, Some(read)),
-            None => (&*self.configuration, None),
-        };
         if self.is_of_other_class(service) {
             return Comparison::Changed;
         }
+        let (stored_configuration, read) = self.configuration.split_once(READ).unwrap_or_default();
         if text(hash.0) != self.desired {
             // Otherwise the Service itself need not have changed.
-            let is_read_alike =
-                read.is_none_or(|read| *read == *text(annotations_read(capability)));
-            return if is_read_alike {
+            return if *read == *text(annotations_read(capability)) {
                 Comparison::Changed
             } else {
                 Comparison::Reconfigured
@@ -231,14 +200,6 @@ fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")
 }
 
-/// Returns true if the API server would take `class` in a Service, or it stands for none.
-fn is_legal_class(class: &str) -> bool {
-    match class.split_once('/') {
-        Some((prefix, name)) => !prefix.is_empty() && !name.is_empty() && !name.contains('/'),
-        None => true,
-    }
-}
-
 impl fmt::Display for LastApplied {
     /// The annotation's value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -250,11 +211,7 @@ impl fmt::Display for LastApplied {
             desired,
             addresses,
         } = self;
-        write!(f, "{provider}/{uid}/")?;
-        if let Some(class) = class {
-            write!(f, "{class}/")?;
-        }
-        write!(f, "{configuration}/{desired}")?;
+        write!(f, "{provider}/{uid}/{class}/{configuration}/{desired}")?;
         if let Some(addresses) = addresses {
             write!(f, "{ADDRESSES}{addresses}")?;
         }

@@ -73,7 +73,7 @@ impl Ownership {
             return Self::Hold;
         }
         let was_served = match &record {
-            Some(record) => record.is_served(service, capability),
+            Some(record) => record.is_served(capability),
             None => capability.serves(None),
         };
         let is_served = is_served || (!is_load_balancer && was_served);

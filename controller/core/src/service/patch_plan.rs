@@ -191,6 +191,18 @@ impl<'a> PatchDraft<'a> {
         }
     }
 
+    pub(super) fn record(&mut self, record: &LastApplied) {
+        self.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+    }
+
+    /// The load balancer is ensured again before it counts as settled.
+    pub(super) fn remove_hash(&mut self) {
+        let record = LastApplied::of(self.service);
+        if let Some(unsettled) = record.and_then(|record| record.without_hash()) {
+            self.record(&unsettled);
+        }
+    }
+
     pub(super) fn condition(&mut self, kind: &str, status: Status, reason: &str, message: &str) {
         let current = &self.service.conditions;
         let change = ConditionChange::set(self.now, current, kind, status, reason, message);

@@ -26,7 +26,7 @@ use super::{
     answer::LoadBalancerAnswer,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
-    last_applied::{ANNOTATION_LAST_APPLIED, Comparison, Hash, LastApplied, RecordDigest},
+    last_applied::{Comparison, Hash, LastApplied, RecordDigest},
     ownership::{Ownership, is_claimed, is_not_managed},
     patch_plan::{PatchDraft, StatusPatch},
 };
@@ -461,7 +461,7 @@ impl Progress {
         };
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         if let Some(record) = record {
-            draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+            draft.record(&record);
         }
         draft.remove_condition(WAITING);
         if standing.comparison == Some(Comparison::Same)

@@ -85,7 +85,7 @@ impl ClientCa {
         match read {
             Ok(read) => *self.verifier.write() = read,
             Err(error) => {
-                warn!(%error, "CAs of clients cannot be read; they stay as they are, or unknown, for a minute")
+                warn!(%error, "CAs of clients cannot be read; they stay as they are, or unknown, for a minute");
             }
         }
     }

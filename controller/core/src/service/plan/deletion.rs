@@ -31,17 +31,7 @@ impl Failure {
     ) -> Option<Self> {
         let proves_nothing =
             answer.disposition == Disposition::NotManaged && is_withdrawn(service, capability);
-        let is_known = LastApplied::own(service, capability)
-            .is_some_and(|record| record.made_for(service).is_some());
         let message = || {
-            if !is_known {
-                return format!(
-                    "the provider {:?} does not manage it, and the class that it was made for is not \
-                     known, so it may still exist in the cloud. Delete what is tagged with the UID {} in \
-                     the cloud, and remove the finalizer {FINALIZER}",
-                    capability.provider, service.uid,
-                );
-            }
             format!(
                 "the provider {:?} does not manage it, but does not serve the class that it was made \
                  for either, so it may still exist in the cloud. Configure the provider to serve the \
@@ -102,8 +92,7 @@ impl Progress {
                     draft.ingress(&[]);
                     if facts.ownership(service) == Ownership::Provide {
                         // It changed its type back meanwhile.
-                        let begun = LastApplied::begun(service, facts.capability).to_string();
-                        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&begun));
+                        draft.record(&LastApplied::begun(service, facts.capability));
                         requeue = Some(AT_ONCE);
                     } else {
                         draft.remove_finalizer();
@@ -156,7 +145,6 @@ impl Progress {
 /// Returns true if the load balancer of `service` was made for a class that the provider does not declare
 /// now, so that its answer that it does not manage the Service proves nothing.
 fn is_withdrawn(service: &ServiceView, capability: &Capability) -> bool {
-    LastApplied::own(service, capability)
-        .is_some_and(|record| !record.is_served(service, capability))
+    LastApplied::own(service, capability).is_some_and(|record| !record.is_served(capability))
         && !is_not_managed(service)
 }

@@ -8,7 +8,6 @@ use crate::{
         ANNOTATION_PAUSED, ServiceView, Shed,
         capability::Capability,
         condition::WAITING,
-        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
         patch_plan::PatchDraft,
     },
@@ -102,13 +101,8 @@ pub(super) fn hold(
         }
     }
     let may_come_back = facts.ownership(service) != Ownership::Cleanup;
-    if !is_settled
-        && may_come_back
-        && !is_not_managed(service)
-        && let Some(record) = LastApplied::of(service)
-        && let Some(unsettled) = record.without_hash()
-    {
-        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));
+    if !is_settled && may_come_back && !is_not_managed(service) {
+        draft.remove_hash();
     }
     Step::Hold {
         why,

@@ -18,7 +18,7 @@ use crate::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
-        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
+        last_applied::LastApplied,
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, is_same},
     },
@@ -183,7 +183,7 @@ impl Progress {
                 draft.set_condition(PROVISIONED, Status::False, answer, "InProgress");
             }
         }
-        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+        draft.record(&record);
         Consequence {
             patch: draft.finish(),
             events,
@@ -210,7 +210,7 @@ impl Progress {
         let mut draft = PatchDraft::over(service, facts.time_of_day);
         draft.effects(&failure.effects);
         if self.sent.as_ref() != Some(&ensure.revision) {
-            self.targets_failed(now, service, &mut draft, failure);
+            self.targets_failed(now, &mut draft, failure);
         }
         let mut events = failure.effects.events.clone();
         if failure.has_event() {
@@ -229,8 +229,7 @@ impl Progress {
             let is_unsettled =
                 ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid;
             if is_unsettled {
-                let begun = LastApplied::begun(service, facts.capability).to_string();
-                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&begun));
+                draft.record(&LastApplied::begun(service, facts.capability));
             }
         }
         failure.is_accepted(service, &mut draft);

@@ -19,7 +19,7 @@ use crate::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         condition::{TARGETS_IN_SYNC, WAITING},
-        last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
+        last_applied::LastApplied,
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, beside},
     },
@@ -58,17 +58,21 @@ impl Progress {
     /// Returns true if `service` keeps the Lease from naming [`ServiceFacts::targets`]: its record has a hash, and its load
     /// balancer does not have them. A hash that could not be written may be there all the same.
     pub fn blocks_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let counts = has_hash(service) || self.pending == Some(EnsureCause::NotWritten);
-        counts
+        self.counts_for_lease(service, facts) && !self.has_targets(facts)
+    }
+
+    /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets.
+    pub fn counts_for_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+        (has_hash(service) || self.pending == Some(EnsureCause::NotWritten))
             && matches!(
                 facts.ownership(service),
                 Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
-            && !self.has_targets(facts)
     }
 
-    pub(super) fn has_targets(&self, facts: &ServiceFacts<'_>) -> bool {
+    /// Returns true if the load balancer is known to have [`ServiceFacts::targets`].
+    pub fn has_targets(&self, facts: &ServiceFacts<'_>) -> bool {
         self.sent.as_ref() == Some(facts.targets)
     }
 
@@ -83,7 +87,6 @@ impl Progress {
     pub(super) fn targets_failed(
         &mut self,
         now: Timestamp,
-        service: &ServiceView,
         draft: &mut PatchDraft<'_>,
         failure: &Failure,
     ) {
@@ -97,10 +100,7 @@ impl Progress {
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
-            let record = LastApplied::of(service);
-            if let Some(unsettled) = record.and_then(|record| record.without_hash()) {
-                draft.annotate(ANNOTATION_LAST_APPLIED, Some(&unsettled.to_string()));
-            }
+            draft.remove_hash();
         }
     }
 }
@@ -133,7 +133,7 @@ impl Progress {
             Err(failure) => {
                 draft.effects(&failure.effects);
                 let mut outcome = self.update_failed(targets, failure);
-                self.targets_failed(now, service, &mut draft, failure);
+                self.targets_failed(now, &mut draft, failure);
                 outcome.patch = draft.finish();
                 return outcome;
             }
@@ -162,7 +162,7 @@ impl Progress {
                     draft.ingress(&ingress);
                     let record = LastApplied::of(service).filter(LastApplied::has_hash);
                     if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {
-                        draft.annotate(ANNOTATION_LAST_APPLIED, Some(&record.to_string()));
+                        draft.record(&record);
                     }
                 }
             }

@@ -45,41 +45,6 @@ fn a_class_that_is_served_no_longer_holds() {
     assert_eq!(changed.question().cause, EnsureCause::Changed);
 }
 
-/// A record of a release that did not write the class counts as one with the present class.
-#[test]
-fn a_record_without_class_holds_too() {
-    let mut stage = fast();
-    let record = LastApplied::of(&stage.service).unwrap().to_string();
-    stage.annotate(
-        ANNOTATION_LAST_APPLIED,
-        &record.replace("/example.com/fast/", "/"),
-    );
-    let mut back = stage.clone();
-    assert!(matches!(stage.step(), Step::Hold { .. }));
-    back.capability = capability();
-    assert_eq!(back.step(), Step::Idle);
-}
-
-/// With the type went the class, and the record does not say it.
-#[test]
-fn a_class_that_nothing_says_proves_no_end() {
-    let mut stage = fast();
-    let record = LastApplied::of(&stage.service).unwrap().to_string();
-    stage.annotate(
-        ANNOTATION_LAST_APPLIED,
-        &record.replace("/example.com/fast/", "/"),
-    );
-    stage.service.spec.kind = "ClusterIP".into();
-    stage.service.spec.load_balancer_class = None;
-    let kept = delete(&mut stage, Disposition::NotManaged);
-    assert_eq!(reasons(&kept), ["SyncLoadBalancerFailed"]);
-    assert!(stage.service.has_finalizer());
-    let message = &stage.service.condition(PROVISIONED).unwrap().message;
-    assert!(message.contains("is not known"), "{message}");
-    delete(&mut stage, Disposition::Absent);
-    assert!(!stage.service.has_finalizer());
-}
-
 #[test]
 fn its_own_end_ends_it() {
     let ends: [fn(&mut ServiceView); 3] = [
