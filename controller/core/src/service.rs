@@ -16,7 +16,7 @@ use crate::{
     condition::Condition,
     null::{is_default, or_default},
     string_map::StringMap,
-    targets::Selection,
+    targets::{ANNOTATION_NODE_SELECTOR, Selection},
 };
 
 pub mod answer;
@@ -144,6 +144,11 @@ impl ServiceView {
     /// A sentence for people that names the annotation that is wrong.
     pub fn selection(&self) -> Result<Selection<'_>, String> {
         Selection::of(&self.annotations)
+    }
+
+    /// Returns true if it may select some of the targets.
+    pub fn selects(&self) -> bool {
+        self.annotations.get(ANNOTATION_NODE_SELECTOR).is_some()
     }
 
     /// Its condition of this type.

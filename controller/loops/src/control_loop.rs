@@ -3,7 +3,7 @@
 //! ```text
 //!  event handlers ─► queue ─────────────────────────────┐      (a standby's queue fills too)
 //!        └► TermState (none on a standby)               ▼
-//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile, call) + tasks ─► stop ─► drain ─► drop
+//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile) + tasks ─► stop ─► drain ─► drop
 //! ```
 //!
 //! A loop subscribes to its stores once, before they are filled. Each lease term makes a new loop with
@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, StreamExt,
-    future::{self, BoxFuture},
+    future::{BoxFuture, ready},
     stream::{self, FuturesUnordered},
 };
 use parking_lot::RwLock;
@@ -23,7 +23,7 @@ use tracing::{error, info};
 use crate::context::{LoopContext, LoopParts, Term};
 use outrigger_provider_client::{Provider, ProviderState, Slot};
 use outrigger_runtime::queue::{
-    self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken,
+    self, Backoff, Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics, Taken,
 };
 
 /// How often the gauges of a loop are set.
@@ -77,10 +77,6 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// True if keys are taken only while the provider serves.
     const NEEDS_PROVIDER: bool = true;
 
-    /// Keys that are reconciled at once: all of a large cluster, so that calls to the provider leave in full
-    /// batches and one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
-    const HANDLERS: usize = 8192;
-
     /// This term's state, which the event handlers see too.
     fn state(&self) -> &Arc<Self::State>;
 
@@ -91,7 +87,7 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// handlers have the state already; no key is taken yet.
     fn begin(self: &Arc<Self>) -> Vec<Task>;
 
-    /// Brings one object closer to its desired state; with a slot if its key was taken for a call.
+    /// Brings one object closer to its desired state, with the slot that its key was taken with.
     fn reconcile(
         self: Arc<Self>,
         key: Self::Key,
@@ -109,28 +105,15 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// up.
     fn stopping(&self) {}
 
-    /// See [`Calls::has_room`]. A loop without [calls](Calls) leaves this and the methods below as they are.
-    fn has_room(&self, _priority: Priority, _in_flight: impl Fn(Priority) -> usize) -> bool {
-        false
+    /// Keys that are reconciled at once: all of a large cluster, so that calls to the provider leave in full
+    /// batches and one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::of(8192)
     }
 
-    /// See [`Calls::slot`].
-    fn slot(&self) -> BoxFuture<'static, Slot> {
-        Box::pin(future::pending())
-    }
-}
-
-struct CallsOf<L>(Arc<L>);
-
-impl<L: ControlLoop> Calls for CallsOf<L> {
-    type Slot = Slot;
-
-    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
-        self.0.has_room(priority, in_flight)
-    }
-
-    fn slot(&self) -> BoxFuture<'static, Slot> {
-        self.0.slot()
+    /// Waits until the next key may be taken, with what this returns.
+    fn slot(&self) -> BoxFuture<'static, Option<Slot>> {
+        ready(None).boxed()
     }
 }
 
@@ -201,9 +184,13 @@ async fn run<L: ControlLoop>(
             }
         }
     };
-    let calls = CallsOf(Arc::clone(&control_loop));
-    let queue = &inputs.queue;
-    let work = queue.run(L::HANDLERS, calls, gate, stop.clone(), handler);
+    let work = inputs.queue.run(
+        || control_loop.concurrency(),
+        || control_loop.slot(),
+        gate,
+        stop.clone(),
+        handler,
+    );
     let stopping = async {
         stop.cancelled().await;
         control_loop.stopping();

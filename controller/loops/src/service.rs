@@ -3,22 +3,23 @@
 //! S-1 to S-72 of `docs/upstream.md`).
 //!
 //! ```text
-//!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Consequence ─► one PATCH
-//!                ▲                     ▲                                              events
-//!  nodes ─► Rollout: debounce ─► targets of each Service
-//!                ▲
-//!  drift: every Service once a period; orphans: what the cloud has and the cluster does not
+//!  Service changed ─► Fresh ─┐                        ┌► decisions ─► core: Step, Consequence
+//!  rollout ─────────► Update ├► queue ─(slot)─► reconciler ─► cleanup ─► write: one PATCH, events
+//!  drift, sessions ─► Bulk ──┘                        └► lease_targets ─► provider: one call
 //! ```
 //!
+//! Arrows point one way: the reconciler asks decisions, calls and writes; nothing below it knows it. `rollout`, `drift`,
+//! `sessions` and `reports` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
+//!
 //! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
-//! key once at a time. A Service waits for its call in the queue: what the call carries is read when it may begin. State that outlives this process is on the Service and, for the targets that
-//! all load balancers have, on the Lease.
+//! key once at a time, with the slot of its call: what the call carries is read when it may begin. State that outlives this
+//! process is on the Service and, for the targets that all load balancers have, on the Lease.
 //!
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
 //! `nodes`; `create`, `patch` on `events`.
 
 mod cleanup;
-mod current_targets;
+mod decisions;
 mod drift;
 pub mod dry_run;
 mod event_handlers;
@@ -29,7 +30,6 @@ mod reports;
 mod rollout;
 mod sessions;
 mod states;
-mod term;
 mod write;
 
 #[cfg(test)]
@@ -39,11 +39,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{node::NodeView, service::ServiceView, targets::Pace};
+use parking_lot::RwLock;
 use tracing::{info, warn};
 
 use self::{
     cleanup::Cleanup,
-    current_targets::CurrentTargets,
+    decisions::Decisions,
     drift::Drift,
     lease_targets::LeaseTargets,
     reconciler::Reconciler,
@@ -51,10 +52,10 @@ use self::{
     rollout::Rollout,
     sessions::Sessions,
     states::{ServiceKey, ServiceStates},
-    term::ServiceTerm,
     write::Writes,
 };
 pub use self::{
+    decisions::COMPONENT,
     event_handlers::{ServiceInputs, subscribe},
     lease_targets::TARGETS_ANNOTATION,
     metrics::ServiceMetrics,
@@ -64,14 +65,11 @@ use crate::{
     control_loop::{ControlLoop, Task},
 };
 use outrigger_kubernetes::{services::ServiceWriter, store::Store};
-use outrigger_provider_client::Slot;
-use outrigger_runtime::queue::{Outcome, Priority};
+use outrigger_provider_client::{Provider, Slot};
+use outrigger_runtime::queue::{Concurrency, Outcome, Priority};
 
 /// Name of the loop in `--controllers` and of its health check.
 pub const NAME: &str = "service-lb-controller";
-
-/// Component of its events, and who it is to the API server (S-4).
-pub const COMPONENT: &str = "service-controller";
 
 /// Flags of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,7 +87,8 @@ pub struct ServiceLb {
     /// `--concurrent-service-syncs`.
     workers: usize,
     nodes: Arc<Store<NodeView>>,
-    term: Arc<ServiceTerm>,
+    provider: Provider,
+    decisions: Arc<Decisions>,
     reconciler: Reconciler,
     rollout: Arc<Rollout>,
     sessions: Sessions,
@@ -121,56 +120,79 @@ impl ServiceLb {
             term: Term { fence, lease, .. },
             repeats,
         } = context;
-        let term = Arc::new(ServiceTerm {
-            queue,
-            provider,
-            fence,
-            metrics,
+        let lease = Arc::new(LeaseTargets::new(lease));
+        let decisions = Arc::new(Decisions {
             services: Arc::clone(&services),
             states: Arc::default(),
-            targets: CurrentTargets::default(),
-            record: LeaseTargets::new(lease),
+            targets: RwLock::default(),
+            provider: provider.clone(),
+            lease: Arc::clone(&lease),
             clock: inputs.clock,
             history,
         });
         let writes = Arc::new(Writes {
-            term: Arc::clone(&term),
+            decisions: Arc::clone(&decisions),
+            provider: provider.clone(),
+            metrics: metrics.clone(),
             writer: ServiceWriter::new(api, services),
             events,
             repeats,
         });
         let rollout = Arc::new(Rollout::new(
-            Arc::clone(&term),
+            Arc::clone(&decisions),
+            Arc::clone(&lease),
+            queue.clone(),
+            metrics.clone(),
             Arc::clone(&nodes),
             Arc::clone(&inputs.node_changes),
         ));
+        let cleanup = Cleanup {
+            decisions: Arc::clone(&decisions),
+            writes: Arc::clone(&writes),
+            provider: provider.clone(),
+            fence: fence.clone(),
+            lease: Arc::clone(&lease),
+            queue: queue.clone(),
+            metrics: metrics.clone(),
+        };
         Self {
             workers: settings.workers,
             nodes,
             reconciler: Reconciler {
-                term: Arc::clone(&term),
-                writes: Arc::clone(&writes),
+                decisions: Arc::clone(&decisions),
+                writes,
                 rollout: Arc::clone(&rollout),
-                cleanup: Cleanup {
-                    term: Arc::clone(&term),
-                    writes,
-                },
+                cleanup,
+                provider: provider.clone(),
+                fence,
+                lease: Arc::clone(&lease),
+                queue: queue.clone(),
+                metrics: metrics.clone(),
             },
             sessions: Sessions {
-                term: Arc::clone(&term),
+                decisions: Arc::clone(&decisions),
                 rollout: Arc::clone(&rollout),
+                provider: provider.clone(),
+                lease,
+                queue: queue.clone(),
                 doubts,
             },
             drift: Drift {
-                term: Arc::clone(&term),
+                decisions: Arc::clone(&decisions),
+                provider: provider.clone(),
+                queue,
+                metrics: metrics.clone(),
                 period: settings.drift_period,
             },
             reports: Reports {
-                term: Arc::clone(&term),
+                decisions: Arc::clone(&decisions),
+                provider: provider.clone(),
+                metrics,
                 period: settings.drift_period,
             },
             rollout,
-            term,
+            provider,
+            decisions,
         }
     }
 }
@@ -178,7 +200,7 @@ impl ServiceLb {
 impl ServiceLb {
     /// Calls about load balancers that can be in flight.
     fn places(&self) -> usize {
-        let session = self.term.provider.session();
+        let session = self.provider.session();
         let offered = session.as_ref().and_then(|s| s.load_balancers.as_ref());
         offered.map_or(self.workers, |offered| {
             offered.max_in_flight.min(self.workers)
@@ -192,11 +214,8 @@ impl ControlLoop for ServiceLb {
 
     const NAME: &'static str = NAME;
 
-    /// Each decides, and writes to its Service at most.
-    const HANDLERS: usize = 32;
-
     fn state(&self) -> &Arc<ServiceStates> {
-        &self.term.states
+        &self.decisions.states
     }
 
     /// Both stores (S-5), and all the way a provider that serves load balancers (S-1).
@@ -210,12 +229,9 @@ impl ControlLoop for ServiceLb {
         };
         // Not one after the other: without such a provider the store of Services is not filled.
         tokio::join!(
-            self.term.services.synced(),
+            self.decisions.services.synced(),
             self.nodes.synced(),
-            self.term
-                .provider
-                .load_balancers()
-                .wait_until_serving(without),
+            self.provider.load_balancers().wait_until_serving(without),
         );
     }
 
@@ -240,30 +256,29 @@ impl ControlLoop for ServiceLb {
         ]
     }
 
+    fn concurrency(&self) -> Concurrency {
+        Concurrency {
+            all: self.workers,
+            // Half of the calls stay for those who wait for something.
+            bulk: self.places().div_ceil(2),
+        }
+    }
+
+    fn slot(&self) -> BoxFuture<'static, Option<Slot>> {
+        let provider = self.provider.clone();
+        async move { Some(provider.load_balancers().slot().await) }.boxed()
+    }
+
     async fn reconcile(
         self: Arc<Self>,
         key: ServiceKey,
         priority: Priority,
         slot: Option<Slot>,
     ) -> Outcome {
-        self.reconciler.sync(&key, priority, slot).await
-    }
-
-    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
-        let (fresh, bulk) = (
-            in_flight(Priority::FreshCall),
-            in_flight(Priority::BulkCall),
-        );
-        match priority {
-            Priority::Update => true,
-            // Half of the places stay for those who wait for something.
-            Priority::BulkCall if bulk >= self.places().div_ceil(2) => false,
-            _ => fresh + bulk < self.workers,
+        match slot {
+            Some(slot) => self.reconciler.sync(&key, priority, slot).await,
+            // Each key is taken with one.
+            None => Outcome::Retry,
         }
-    }
-
-    fn slot(&self) -> BoxFuture<'static, Slot> {
-        let provider = self.term.provider.clone();
-        async move { provider.load_balancers().slot().await }.boxed()
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
 //! | back-off in the queue | one key | its failure concerns no other key |
-//! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
+//! | semaphores of a loop | keys of the loop | operators bound its work by flags |
 //! | window of a batch (`batch`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
@@ -173,6 +173,14 @@ impl Drop for Place {
 }
 
 impl Permit {
+    /// No call is made with it: its token is there for another call.
+    pub(super) fn unused(&self) {
+        let mut limits = self.admission.limits.lock();
+        limits.give_back(self.urgency.class());
+        drop(limits);
+        self.admission.changed.send_replace(());
+    }
+
     /// The provider answered. An object of the call may yet speak for all.
     pub(super) fn succeeded(&self) {
         self.has_succeeded.store(true, Ordering::Relaxed);

@@ -52,7 +52,7 @@ pub use health::{Dependency, ProviderHealth, Quota};
 pub use instances::Instances;
 pub use list::WantedInstances;
 pub use load_balancers::{
-    EnsureInput, LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
+    LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
 };
 pub use lookup::LookupAnswer;
 pub use metrics::ProviderMetrics;

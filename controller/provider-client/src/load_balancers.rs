@@ -30,15 +30,6 @@ pub use slot::Slot;
 /// Changes in one plan that are shown.
 const MOST_CHANGES: usize = 1_000;
 
-/// Input of an Ensure or an update, as of the moment of the call.
-#[derive(Clone, Debug)]
-pub struct EnsureInput {
-    /// The Service, with what the load balancer is made from as it was planned.
-    pub service: Arc<ServiceView>,
-    /// All wanted targets.
-    pub targets: Arc<Targets>,
-}
-
 /// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
 /// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
 /// cancels the call; what the provider has begun by then may still happen.
@@ -52,7 +43,7 @@ impl LoadBalancers<'_> {
         loop {
             self.0.shared.session_that(|_| true).await;
             if let Ok((permit, session)) = self.0.shared.admit(Urgency::LoadBalancers).await {
-                return Slot { permit, session };
+                return Slot::new(permit, session);
             }
         }
     }
@@ -102,25 +93,26 @@ impl LoadBalancers<'_> {
     /// The errors of [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call.
     pub async fn ensure(
         self,
-        slot: &Slot,
-        input: EnsureInput,
+        slot: Slot,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let EnsureInput { service, targets } = input;
-        let Slot { permit, session } = slot;
-        ranges(&service)?;
+        let slot = slot.used();
+        let (permit, session) = (&slot.permit, &slot.session);
+        ranges(service)?;
         session.offers::<v1::EnsureLoadBalancerRequest>()?;
         let request = |targets| v1::EnsureLoadBalancerRequest {
             context: None,
-            service: Some(service_of(&service, session)),
+            service: Some(service_of(service, session)),
             targets: Some(targets),
-            identity: self.0.identities.of(&service),
+            identity: self.0.identities.of(service),
         };
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call_with_targets(permit, preconditions, &targets, request);
+        let call = shared.call_with_targets(permit, preconditions, targets, request);
         self.read(
             call.await?.answer,
             LoadBalancerCall::Ensure,
-            &service,
+            service,
             session,
         )
     }
@@ -132,16 +124,14 @@ impl LoadBalancers<'_> {
     /// The errors of [`LoadBalancers::ensure`].
     pub async fn update(
         self,
-        slot: &Slot,
-        input: EnsureInput,
+        slot: Slot,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let EnsureInput { service, targets } = &input;
-        let Slot { permit, session } = slot;
+        let slot = slot.used();
+        let (permit, session) = (&slot.permit, &slot.session);
         ranges(service)?;
         session.offers::<v1::UpdateLoadBalancerNodesRequest>()?;
-        if session.lacks(v1::UpdateLoadBalancerNodesRequest::METHOD.name) {
-            return self.ensure(slot, input).await;
-        }
         let request = |targets| v1::UpdateLoadBalancerNodesRequest {
             context: None,
             service: Some(service_of(service, session)),
@@ -152,7 +142,7 @@ impl LoadBalancers<'_> {
         let call = shared.call_with_targets(permit, preconditions, targets, request);
         match call.await {
             Ok(reply) => self.read(reply.answer, LoadBalancerCall::Update, service, session),
-            Err(Error::NotServed { .. }) => self.ensure(slot, input).await,
+            Err(Error::NotServed { .. }) => self.ensure(slot, service, targets).await,
             Err(error) => Err(error),
         }
     }
@@ -169,23 +159,21 @@ impl LoadBalancers<'_> {
         slot: Slot,
         service: &ServiceView,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let Slot { permit, session } = slot;
+        let slot = slot.used();
+        let (permit, session) = (&slot.permit, &slot.session);
         session.offers::<v1::DeleteLoadBalancerRequest>()?;
         let request = |session: &Session| v1::DeleteLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, session)),
             identity: self.0.identities.of(service),
         };
-        let preconditions = &self.0.preconditions;
-        let call = self
-            .0
-            .shared
-            .call(&permit, preconditions, &session, request);
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
+        let call = shared.call(permit, preconditions, session, request);
         self.read(
             call.await?.answer,
             LoadBalancerCall::Delete,
             service,
-            &session,
+            session,
         )
     }
 

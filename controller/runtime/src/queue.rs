@@ -1,11 +1,10 @@
 //! The work queue: client-go's semantics, plus priority.
 //!
 //! ```text
-//!  add ──────────────► ready: Fresh, then Bulk ──────────────────────► up to N handlers ─┐
-//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Update, BulkCall ─(slot)─► handlers ──────┤
-//!                  ▲          ▲                                                          ▼
-//!                  │          └─────────────────────── RunAgain ◄──────────────────── Outcome
-//!                  └────────────────────────────────── Retry, RetryAfter ◄─────────────────┘
+//!  add ──────────────► ready: Fresh, Update, Bulk ─(slot)─► up to N handlers ─► Outcome
+//!  add_after ─► delayed ─┘                                                         │
+//!                  ▲                                                               │
+//!                  └───────────────────── Retry, RetryAfter ◄──────────────────────┘
 //! ```
 //!
 //! Guarantees for a loop:
@@ -13,10 +12,9 @@
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
-//! - A key whose next step is a call that few may make together is left to a lane of calls
-//!   ([`Outcome::RunAgain`]). It waits there without being in flight, and is taken with the slot that its call
-//!   needs ([`Calls`]), in the order of priority, with the same share for less urgent ones. When it is added with a
-//!   higher priority it leaves the lane and runs immediately.
+//! - A loop whose keys need something that is scarce, such as a call that few may make together, has each key taken
+//!   together with it: the slot of [`Queue::run`]. Until then the key waits in the queue, where it can be added with a higher
+//!   priority, or removed.
 //! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -41,7 +39,6 @@ mod tests;
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
 use outrigger_core::error_class::{Requeue, SLOWEST};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -58,51 +55,30 @@ use self::{
 pub enum Priority {
     /// A fresh change, which a user may be waiting for.
     Fresh,
-    /// The call that a fresh change needs.
-    FreshCall,
-    /// A call that one change makes necessary for many keys.
+    /// One change that concerns many keys.
     Update,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
-    /// The call that a bulk key needs.
-    BulkCall,
 }
 
 impl Priority {
-    const ALL: [Self; 5] = [
-        Self::Fresh,
-        Self::FreshCall,
-        Self::Update,
-        Self::Bulk,
-        Self::BulkCall,
-    ];
-
-    /// The priority of the call, other than an update, that a run of this priority has found to be needed.
-    #[must_use]
-    pub const fn call(self) -> Self {
-        match self {
-            Self::Fresh | Self::Update => Self::FreshCall,
-            Self::Bulk => Self::BulkCall,
-            call => call,
-        }
-    }
-
-    /// True if its keys are taken with a slot.
-    const fn is_call(self) -> bool {
-        !matches!(self, Self::Fresh | Self::Bulk)
-    }
+    const ALL: [Self; 3] = [Self::Fresh, Self::Update, Self::Bulk];
 }
 
-/// The calls that the keys of a loop need, and what limits them.
-pub trait Calls: Send + 'static {
-    /// The right to begin one call.
-    type Slot: Send + 'static;
+/// How many keys are in flight at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Keys of any priority.
+    pub all: usize,
+    /// Those of [`Priority::Bulk`] among them.
+    pub bulk: usize,
+}
 
-    /// True if a key of this priority may be taken for a call, with so many in flight of each priority.
-    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool;
-
-    /// Waits until one more call may begin. Dropped when no key waits for one.
-    fn slot(&self) -> BoxFuture<'static, Self::Slot>;
+impl Concurrency {
+    /// So many keys, of any priority.
+    pub const fn of(all: usize) -> Self {
+        Self { all, bulk: all }
+    }
 }
 
 /// The outcome of handling a key.
@@ -120,9 +96,6 @@ pub enum Outcome {
     /// Try again after exactly this long, as the provider or the API server asks. Neither counts as
     /// a failure nor resets the count.
     RetryAfter(Duration),
-    /// The rest of the key's work is of this priority: run again with it, unless the key is added with a
-    /// higher one before. Neither counts as a failure nor resets the count.
-    RunAgain(Priority),
 }
 
 impl From<Requeue> for Outcome {

@@ -1,7 +1,5 @@
 //! A decision has a rule and a sentence.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 
 use super::*;
@@ -101,7 +99,7 @@ fn a_service_is_told_by_its_rule() {
         effects: crate::effects::Effects::default(),
     };
     let result = Err(Box::new(failure));
-    let call = BalancerCall::Update(Cow::Borrowed(&targets));
+    let call = BalancerCall::Update(&targets);
     let consequence = progress.concluded(now, &service, &call, &result, &facts);
     let reason = DecisionReason::of_answer(&result, &consequence);
     assert_eq!((call.name(), reason.rule), ("update", "quota"));

@@ -17,7 +17,7 @@
 //! A cleanup calls the deletion immediately and does not ask before whether there is something (S-40): an
 //! answer ABSENT is as good, and the question can be wrong.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -137,12 +137,12 @@ pub struct Failure {
 }
 
 /// A call about a load balancer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum BalancerCall<'a> {
     /// `EnsureLoadBalancer`, by this step.
-    Ensure(Cow<'a, Ensure>),
+    Ensure(&'a Ensure),
     /// `UpdateLoadBalancerNodes` with these targets.
-    Update(Cow<'a, Targets>),
+    Update(&'a Targets),
     /// `DeleteLoadBalancer`, of a Service that the API server still has.
     Delete,
 }

@@ -3,7 +3,7 @@
 //! A selector is evaluated for one Service, and its targets are not kept: whoever may create Services decides how many
 //! selectors there are. Each node is hashed once, for all of them.
 
-use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Revision, Selection, TargetRules, Targets, encode, exclusion};
 use crate::{
@@ -46,12 +46,9 @@ impl TargetRequests {
     /// Returns true if a Service with these annotations adds nothing.
     pub fn cover(&self, annotations: &StringMap) -> bool {
         Selection::of(annotations).is_ok_and(|Selection { selector }| {
-            selector.is_none_or(|(_, selector)| self.cover_selector(&selector))
+            selector
+                .is_none_or(|(_, selector)| selector.keys().all(|key| self.selected.contains(key)))
         })
-    }
-
-    fn cover_selector(&self, selector: &Selector) -> bool {
-        selector.keys().all(|key| self.selected.contains(key))
     }
 
     /// Keys of the labels that targets depend on.
@@ -176,34 +173,12 @@ impl TargetPool {
         &self.all
     }
 
-    /// The nodes of either pool that are not alike in both, for each Service whose selector both [know](Self::knows).
-    pub fn differences<'a>(&'a self, before: &'a Self) -> Vec<&'a Arc<NodeView>> {
-        let (mut old, mut new) = (before.hashed().peekable(), self.hashed().peekable());
-        let mut differences = Vec::new();
-        loop {
-            let order = match (old.peek(), new.peek()) {
-                (None, None) => return differences,
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some((a, _)), Some((b, _))) => a.name.cmp(&b.name),
-            };
-            let a = old.next_if(|_| order.is_le());
-            let b = new.next_if(|_| order.is_ge());
-            let hash = |one: Option<(_, &NodeHash)>| one.map(|(_, hash)| *hash);
-            if hash(a) != hash(b) {
-                differences.extend(a.into_iter().chain(b).map(|(node, _)| node));
-            }
+    /// The revision of the targets of `service`; that of all of them, if its annotations cannot be read.
+    pub fn revision_for(&self, service: &ServiceView) -> Revision {
+        match service.selection().unwrap_or_default().selector {
+            None => self.all.revision.clone(),
+            Some((_, selector)) => Self::revision_among(self.selected(&selector)),
         }
-    }
-
-    /// Returns true if [`Self::differences`] speaks for the Services of this selector.
-    pub fn knows(&self, selector: &Selector) -> bool {
-        self.requests.cover_selector(selector)
-    }
-
-    /// The revision of the targets that `selector` selects.
-    pub fn revision_of(&self, selector: &Selector) -> Revision {
-        Self::revision_among(self.selected(selector))
     }
 
     /// The nodes that `selector` selects, with their hashes.
@@ -228,12 +203,12 @@ impl TargetPool {
         encoder.finish().into()
     }
 
-    /// The targets of a Service with this selection.
-    pub fn select(&self, selection: &Selection<'_>) -> Arc<Targets> {
-        let Some((_, selector)) = &selection.selector else {
+    /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
+    pub fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
+        let Some((_, selector)) = service.selection().unwrap_or_default().selector else {
             return Arc::clone(&self.all);
         };
-        let selected: Vec<_> = self.selected(selector).collect();
+        let selected: Vec<_> = self.selected(&selector).collect();
         Arc::new(Targets {
             revision: Self::revision_among(selected.iter().copied()),
             nodes: selected
@@ -242,12 +217,6 @@ impl TargetPool {
                 .collect(),
             whole: Some(Arc::clone(&self.all)),
         })
-    }
-
-    /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
-    pub fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
-        let selection = service.selection().unwrap_or_default();
-        self.select(&selection)
     }
 }
 

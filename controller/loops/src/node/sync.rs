@@ -142,7 +142,7 @@ impl CloudNode {
                 };
                 let observe = |memory: &mut NodeMemory| memory.refresh_input = Some(input);
                 self.state.remember(&self.context.nodes, node, observe);
-                confirmed.then_some(Outcome::RunAgain(Priority::Fresh))
+                confirmed.then_some(Outcome::RetryAfter(Duration::ZERO))
             }
             Ok(Lookup::NotManaged { reason }) => {
                 not_managed.remember(&self.context.nodes, node, &session.boot_id, &reason);
@@ -332,7 +332,7 @@ impl CloudNode {
             node.uid == node_at_lookup.uid && node.provider_id == node_at_lookup.provider_id;
         if !is_same || node.is_paused() {
             // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
-            return Ok(Outcome::RunAgain(Priority::Fresh));
+            return Ok(Outcome::RetryAfter(Duration::ZERO));
         }
         (self.on_lookup)(&node, Some(&lookup));
         match lookup {

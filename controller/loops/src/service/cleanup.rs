@@ -1,5 +1,5 @@
 //! Deletes load balancers: those of Services that do not want them any more, and orphaned ones, whose Services
-//! vanished or lost their finalizer before (not Q-5; S-60).
+//! vanished or lost their finalizer before (not Q-5; S-60). The reconciler calls it.
 
 use std::sync::Arc;
 
@@ -16,20 +16,28 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::{
+    decisions::{Answered, DecisionInputs, Decisions},
+    lease_targets::LeaseTargets,
+    metrics::ServiceMetrics,
     states::{Orphaned, ServiceKey},
-    term::{DecisionInputs, ServiceTerm},
-    write::{Answered, Writes, call_result, retry_as_deletion},
+    write::{Writes, call_result, retry_as_deletion},
 };
 use outrigger_provider_client::{Provider, Slot};
 use outrigger_runtime::{
     clock::until,
-    queue::{Outcome, Priority},
+    fence::Fence,
+    queue::{Outcome, Priority, Queue},
 };
 
 /// Deletions of load balancers.
 pub(super) struct Cleanup {
-    pub(super) term: Arc<ServiceTerm>,
+    pub(super) decisions: Arc<Decisions>,
     pub(super) writes: Arc<Writes>,
+    pub(super) provider: Provider,
+    pub(super) fence: Fence,
+    pub(super) lease: Arc<LeaseTargets>,
+    pub(super) queue: Queue<ServiceKey>,
+    pub(super) metrics: ServiceMetrics,
 }
 
 impl Cleanup {
@@ -42,8 +50,8 @@ impl Cleanup {
         slot: Slot,
         events: &[EventContent],
     ) -> Outcome {
-        let is_current = self.term.is_current(&service, inputs, None);
-        let provider = self.term.provider.only_while(is_current);
+        let is_current = self.decisions.is_current(&service, inputs, None);
+        let provider = self.provider.only_while(is_current);
         let result = self
             .call_delete(&provider, slot, key, &service, events)
             .await;
@@ -63,7 +71,7 @@ impl Cleanup {
             })
         });
         if ended_deletion(&result).is_some() {
-            self.term
+            self.decisions
                 .states
                 .with(key, |state| state.is_cleaned_up = true);
         }
@@ -71,12 +79,12 @@ impl Cleanup {
             .writes
             .apply(key, inputs, &BalancerCall::Delete, &result)
             .await;
-        self.term.record.progressed();
+        self.lease.progressed();
         if matches!(ended, Some(Outcome::Done)) {
             // The watch may have reported the deletion before our own write was answered.
             return self.finish(key);
         }
-        self.term
+        self.decisions
             .states
             .with(key, |state| state.is_cleaned_up = false);
         // If the deletion has ended and the Service is gone or released, our own write was made, and its answer lost.
@@ -97,7 +105,7 @@ impl Cleanup {
         last: &ServiceView,
         inputs: &DecisionInputs,
     ) -> bool {
-        let live = self.term.live(key);
+        let live = self.decisions.live(key);
         live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
     }
 
@@ -110,14 +118,14 @@ impl Cleanup {
         service: &ServiceView,
         events: &[EventContent],
     ) -> Option<Answered> {
-        if !self.term.fence.may_call() {
+        if !self.fence.may_call() {
             return None;
         }
         self.writes.record_events(service, events);
         debug!(service = &*key.name, "deleting the load balancer");
         let called = provider.load_balancers().delete(slot, service).await;
         let result = self.writes.record_call(key, "delete", called)?;
-        self.term.metrics.deleted(call_result(&result));
+        self.metrics.deleted(call_result(&result));
         if let Some(answer) = ended_deletion(&result) {
             info!(
                 service = &*key.name,
@@ -133,11 +141,10 @@ impl Cleanup {
         &self,
         key: &ServiceKey,
         orphaned: Orphaned,
-        priority: Priority,
-        slot: Option<Slot>,
+        slot: Slot,
     ) -> Outcome {
         let service = &orphaned.service;
-        let Some(inputs) = self.term.inputs() else {
+        let Some(inputs) = self.decisions.inputs() else {
             return Outcome::Retry;
         };
         if !Ownership::of(service, Some(&inputs.capability)).may_be_ours() {
@@ -152,14 +159,11 @@ impl Cleanup {
             );
             return self.finish(key);
         }
-        // Before the API server is asked: its answer must not be old when the call goes out.
-        let Some(slot) = slot else {
-            return Outcome::RunAgain(priority.call());
-        };
+        // With the slot: the answer must not be old when the call goes out.
         match self.writes.writer.read(service).await {
             Ok(None) => {}
             Ok(Some(live)) if is_released(service, &live, Some(&inputs.capability)) => {}
-            Ok(Some(_)) if self.term.live(key).is_some() => return self.finish(key),
+            Ok(Some(_)) if self.decisions.live(key).is_some() => return self.finish(key),
             Ok(Some(_)) => {
                 warn!(
                     service = &*key.name,
@@ -177,9 +181,9 @@ impl Cleanup {
                 return Outcome::Retry;
             }
         }
-        let now = self.term.now();
+        let now = self.decisions.now();
         let step = self
-            .term
+            .decisions
             .states
             .with(key, |state| state.progress.clean_up(now));
         let events = match step {
@@ -188,7 +192,7 @@ impl Cleanup {
             // A cleanup has no other steps.
             _ => return Outcome::Done,
         };
-        let provider = &self.term.provider;
+        let provider = &self.provider;
         let Some(result) = self
             .call_delete(provider, slot, key, service, &events)
             .await
@@ -212,7 +216,7 @@ impl Cleanup {
         if failure.is_some() || answer.disposition != Disposition::NotManaged {
             return failure;
         }
-        match self.term.capability() {
+        match self.decisions.capability() {
             Some(now) if now.provider == before.provider => {
                 Failure::of_withdrawn(answer, service, &now)
             }
@@ -252,10 +256,10 @@ impl Cleanup {
         let result = unproven
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
-        let now = self.term.now();
-        let targets = inputs.pool.revision_of(service);
+        let now = self.decisions.now();
+        let targets = inputs.pool.revision_for(service);
         let facts = inputs.facts(&targets);
-        let decided = self.term.states.with(key, |state| {
+        let decided = self.decisions.states.with(key, |state| {
             state.progress.deleted(now, None, result, &facts)
         });
         self.writes.record_events(service, &decided.events);
@@ -267,19 +271,19 @@ impl Cleanup {
 
     /// Ends the cleanup: the load balancer is gone, or not this controller's.
     fn finish(&self, key: &ServiceKey) -> Outcome {
-        self.term.states.with(key, |state| {
+        self.decisions.states.with(key, |state| {
             state.orphaned = None;
             state.reset();
         });
-        self.term.provider.load_balancers().forget(&key.uid);
-        self.term.record.progressed();
-        let next = self.term.services.get(&key.name);
+        self.provider.load_balancers().forget(&key.uid);
+        self.lease.progressed();
+        let next = self.decisions.services.get(&key.name);
         let is_other = |next: &ServiceView| {
             *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver
         };
         if let Some(next) = next.filter(|next| is_other(next)) {
             // It may wait for this one's end, or still be marked as waiting.
-            self.term.queue.add(ServiceKey::of(&next), Priority::Fresh);
+            self.queue.add(ServiceKey::of(&next), Priority::Fresh);
         }
         Outcome::Done
     }

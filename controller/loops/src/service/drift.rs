@@ -1,4 +1,4 @@
-//! Periodic comparison of each load balancer with its Service (instead of Q-30).
+//! Periodic comparison of each load balancer with its Service (instead of Q-30): a task of the loop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,15 +8,19 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use super::{states::ServiceKey, term::ServiceTerm};
-use outrigger_runtime::queue::Priority;
+use super::{decisions::Decisions, metrics::ServiceMetrics, states::ServiceKey};
+use outrigger_provider_client::Provider;
+use outrigger_runtime::queue::{Priority, Queue};
 
 /// Comparisons in flight together.
 const COMPARISONS: usize = 8;
 
 /// Comparisons of load balancers with their Services.
 pub(super) struct Drift {
-    pub(super) term: Arc<ServiceTerm>,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) provider: Provider,
+    pub(super) queue: Queue<ServiceKey>,
+    pub(super) metrics: ServiceMetrics,
     /// Period of the comparisons; `None` if there are none.
     pub(super) period: Option<Duration>,
 }
@@ -29,9 +33,11 @@ impl Drift {
             return std::future::pending().await;
         };
         loop {
-            let capability = self.term.capability();
-            let mut round =
-                capability.map_or_else(Vec::new, |capability| self.term.provided(&capability));
+            let capability = self.decisions.capability();
+            let mut round = capability.map_or_else(Vec::new, |capability| {
+                self.decisions
+                    .keys(|service| Ownership::of(service, Some(&capability)) == Ownership::Provide)
+            });
             fastrand::shuffle(&mut round);
             let pause = period / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
             if round.is_empty() {
@@ -49,28 +55,35 @@ impl Drift {
     /// Compares a settled Service with its load balancer, and queues it if that has drifted. Ends when the key
     /// is taken: calls about one Service do not overlap, and no change waits for a comparison.
     async fn compare(&self, key: &ServiceKey) {
-        let (Some(service), Some(inputs)) = (self.term.live(key), self.term.inputs()) else {
+        let (Some(service), Some(inputs)) = (self.decisions.live(key), self.decisions.inputs())
+        else {
             return;
         };
         let is_settled = self
-            .term
-            .decide(key, &service, &inputs, |progress, now, facts| {
-                progress.next(now, &service, facts) == Step::Idle
+            .decisions
+            .decide(key, &service, &inputs, |state, facts| {
+                let step = state.progress.next(self.decisions.now(), &service, facts);
+                step == Step::Idle
             });
         if !is_settled || Ownership::of(&service, Some(&inputs.capability)) != Ownership::Provide {
             return;
         }
         let taken = CancellationToken::new();
-        self.term.states.with(key, |state| {
+        self.decisions.states.with(key, |state| {
             state.comparison = Some(taken.clone().drop_guard());
         });
-        let provider = &self.term.provider;
         let targets = inputs.pool.targets_of(&service);
-        let call = provider.load_balancers().get(&service, &targets).boxed();
+        let call = self
+            .provider
+            .load_balancers()
+            .get(&service, &targets)
+            .boxed();
         let Some(answer) = taken.run_until_cancelled(call).await else {
             return;
         };
-        self.term.states.with(key, |state| state.comparison = None);
+        self.decisions
+            .states
+            .with(key, |state| state.comparison = None);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -86,22 +99,22 @@ impl Drift {
         };
         // It may have changed meanwhile, and then the answer is about what it was.
         let is_same = self
-            .term
+            .decisions
             .live(key)
             .is_some_and(|now| Arc::ptr_eq(&now, &service));
         let drifted = is_same
-            && self.term.decide(key, &service, &inputs, |progress, _, _| {
-                progress.observed(&service, &answer)
+            && self.decisions.decide(key, &service, &inputs, |state, _| {
+                state.progress.observed(&service, &answer)
             });
         if drifted {
-            self.term.metrics.drifted();
+            self.metrics.drifted();
             info!(
                 service = &*key.name,
                 found = ?answer.disposition,
                 differs = &*answer.message,
                 "the load balancer is not what it was made; ensuring it again"
             );
-            self.term.queue.add(key.clone(), Priority::Bulk);
+            self.queue.add(key.clone(), Priority::Bulk);
         }
     }
 }

@@ -14,9 +14,9 @@ use outrigger_core::{
 };
 
 use super::{
+    decisions::{capability, may_concern},
     rollout::NodeChanges,
     states::{ServiceKey, ServiceStates},
-    term::{capability, may_concern},
 };
 use crate::control_loop::LoopInputs;
 use outrigger_kubernetes::store::{Change, Origin, Store};

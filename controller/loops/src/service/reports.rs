@@ -1,4 +1,5 @@
-//! Reports on the cloud and the cluster as a whole: load balancers that no Service wants, and Services by state.
+//! Reports on the cloud and the cluster as a whole: load balancers that no Service wants, and Services by state. Tasks of the
+//! loop.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,9 +20,11 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{
+    decisions::{Decisions, may_concern},
+    metrics::ServiceMetrics,
     states::ServiceKey,
-    term::{ServiceTerm, may_concern},
 };
+use outrigger_provider_client::Provider;
 
 /// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);
@@ -34,7 +37,9 @@ const STATES_SHOWN: Duration = Duration::from_secs(10);
 
 /// Reports that no single Service leads to.
 pub(super) struct Reports {
-    pub(super) term: Arc<ServiceTerm>,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) provider: Provider,
+    pub(super) metrics: ServiceMetrics,
     /// Period of the check for orphans; none: no check is made.
     pub(super) period: Option<Duration>,
 }
@@ -54,13 +59,13 @@ impl Reports {
     }
 
     async fn report_orphans(&self, named: &mut HashSet<String>) {
-        let session = self.term.provider.session();
+        let session = self.provider.session();
         if !session.is_some_and(|session| session.declares::<ListLoadBalancersRequest>()) {
             return;
         }
         // A Service that is deleted while the list is made may be in it, as one that is new.
         let mut uids = self.uids();
-        let listed = match self.term.provider.load_balancers().list().await {
+        let listed = match self.provider.load_balancers().list().await {
             Ok(listed) => listed,
             Err(error) => {
                 warn!(
@@ -79,7 +84,7 @@ impl Reports {
                 owner.is_none_or(|owner| !uids.contains(&*owner.uid))
             })
             .collect();
-        self.term.metrics.orphaned(orphans.len());
+        self.metrics.orphaned(orphans.len());
         named.retain(|id| orphans.iter().any(|orphan| *orphan.id == **id));
         for orphan in orphans.iter().take(NAMED) {
             if named.insert(orphan.id.to_string()) {
@@ -98,21 +103,21 @@ impl Reports {
 
     /// The UIDs of all Services, those about to go included.
     fn uids(&self) -> HashSet<Arc<str>> {
-        let keys = self.term.keys(may_concern).into_iter();
-        let orphaned = self.term.states.orphaned();
+        let keys = self.decisions.keys(may_concern).into_iter();
+        let orphaned = self.decisions.states.orphaned();
         keys.chain(orphaned).map(|key| key.uid).collect()
     }
 
     /// Keeps the gauge of Services by state. Never returns.
     pub(super) async fn count_states(&self) {
         loop {
-            if let Some(capability) = self.term.capability() {
+            if let Some(capability) = self.decisions.capability() {
                 let mut counts = HashMap::new();
-                self.term.services.for_each(|service| {
+                self.decisions.services.for_each(|service| {
                     let state = match Ownership::of(service, Some(&capability)) {
                         Ownership::Provide => state_of(
                             service,
-                            self.term.states.is_waiting(&ServiceKey::of(service)),
+                            self.decisions.states.is_waiting(&ServiceKey::of(service)),
                         ),
                         Ownership::Hold => "class_not_served",
                         Ownership::Cleanup
@@ -123,7 +128,7 @@ impl Reports {
                     };
                     *counts.entry(state).or_default() += 1;
                 });
-                self.term.metrics.count(&counts);
+                self.metrics.count(&counts);
             }
             sleep(STATES_SHOWN).await;
         }

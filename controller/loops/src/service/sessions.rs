@@ -1,4 +1,5 @@
-//! Follows the provider's processes and declarations: asks another one about what the last one refused.
+//! Follows the provider's processes and declarations, and doubts: a task of the loop, which asks another process about what
+//! the last one refused.
 
 use std::sync::Arc;
 
@@ -9,17 +10,22 @@ use outrigger_core::service::{
 use tokio::sync::watch;
 
 use super::{
+    decisions::{Decisions, may_concern},
+    lease_targets::LeaseTargets,
     rollout::Rollout,
-    term::{ServiceTerm, may_concern},
+    states::{ServiceKey, ServiceState},
 };
 use outrigger_kubernetes::watch::Resync;
-use outrigger_provider_client::Session;
-use outrigger_runtime::queue::Priority;
+use outrigger_provider_client::{Provider, Session};
+use outrigger_runtime::queue::{Priority, Queue};
 
 /// The sessions with the provider.
 pub(super) struct Sessions {
-    pub(super) term: Arc<ServiceTerm>,
+    pub(super) decisions: Arc<Decisions>,
     pub(super) rollout: Arc<Rollout>,
+    pub(super) provider: Provider,
+    pub(super) lease: Arc<LeaseTargets>,
+    pub(super) queue: Queue<ServiceKey>,
     pub(super) doubts: watch::Receiver<Option<Resync>>,
 }
 
@@ -45,7 +51,7 @@ impl ProviderProcess {
 impl Sessions {
     /// Queues all Services for the present session, and returns it for [`Self::run`].
     pub(super) fn begin(&self) -> Option<ProviderProcess> {
-        let session = self.term.provider.session();
+        let session = self.provider.session();
         let declared = session.as_deref().map(ProviderProcess::of);
         if let Some(declared) = &declared {
             self.apply(None, declared);
@@ -68,13 +74,13 @@ impl Sessions {
                 self.rollout.queue_without_targets();
             }
             // And the last answers may have come right before: their record on the Lease waits for a session.
-            self.term.record.progressed();
+            self.lease.progressed();
             if is_other {
                 self.queue_all();
             }
             last = Some(now);
         };
-        self.term.provider.each_session(follow).await;
+        self.provider.each_session(follow).await;
     }
 
     /// Applies the provider's declaration `now`, which replaces `before`. A new process may manage
@@ -83,18 +89,18 @@ impl Sessions {
         if let Some(capability) = &now.capability {
             self.rollout.apply_rules(&capability.targets);
         }
-        let states = &self.term.states;
+        let states = &self.decisions.states;
         states.provider_changed();
         let is_new = before.is_none_or(|before| before.boot_id != now.boot_id);
         let Some(capability) = now.capability.as_ref().filter(|_| is_new) else {
             return;
         };
-        let in_doubt = self.term.keys(|service| {
+        let in_doubt = self.decisions.keys(|service| {
             is_not_managed(service)
                 && Ownership::of(service, Some(capability)) == Ownership::Provide
         });
         for key in in_doubt {
-            states.with(&key, |state| state.progress.doubt());
+            states.with(&key, ServiceState::doubt);
         }
     }
 
@@ -103,9 +109,9 @@ impl Sessions {
         let mut doubts = self.doubts.clone();
         while doubts.changed().await.is_ok() {
             // Otherwise the Lease would speak for load balancers that may have other targets.
-            self.term.record.doubt().await;
-            for key in self.term.keys(may_concern) {
-                self.term.states.with(&key, |state| state.progress.doubt());
+            self.lease.doubt().await;
+            for key in self.decisions.keys(may_concern) {
+                self.decisions.states.with(&key, ServiceState::doubt);
             }
             self.queue_all();
         }
@@ -114,9 +120,9 @@ impl Sessions {
 
     /// Queues every Service that a provider may serve.
     fn queue_all(&self) {
-        let keys = self.term.keys(may_concern).into_iter();
-        for key in keys.chain(self.term.states.orphaned()) {
-            self.term.queue.add(key, Priority::Bulk);
+        let keys = self.decisions.keys(may_concern).into_iter();
+        for key in keys.chain(self.decisions.states.orphaned()) {
+            self.queue.add(key, Priority::Bulk);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use outrigger_core::{
     service::{ServiceView, plan::Progress},
-    targets::Revision,
+    targets::{Revision, TargetPool},
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -52,6 +52,10 @@ pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
 #[derive(Default)]
 pub(super) struct ServiceState {
     pub(super) progress: Progress,
+    /// True once it is known what the Lease says of its load balancer.
+    pub(super) has_begun: bool,
+    /// The last pool of which its load balancer was seen to have its targets.
+    pub(super) in_sync_with: Option<Revision>,
     pub(super) orphaned: Option<Orphaned>,
     /// True if its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
     /// before or after our own write is answered, needs no second call.
@@ -62,7 +66,7 @@ pub(super) struct ServiceState {
     pub(super) is_edited: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
-    /// The targets of the call about it that is in flight.
+    /// The pool whose targets the call about it that is in flight carries.
     pub(super) calling: Option<Revision>,
 }
 
@@ -126,6 +130,8 @@ impl ServiceState {
     fn is_default(&self) -> bool {
         let Self {
             progress,
+            has_begun,
+            in_sync_with,
             orphaned,
             is_cleaned_up,
             started,
@@ -138,8 +144,21 @@ impl ServiceState {
             && started.is_none()
             && comparison.is_none()
             && calling.is_none()
+            && in_sync_with.is_none()
+            && !has_begun
             && !is_cleaned_up
             && !is_edited
+    }
+
+    /// What is known of its load balancer is not to be believed.
+    pub(super) fn doubt(&mut self) {
+        self.progress.doubt();
+        self.has_begun = true;
+        self.in_sync_with = None;
+    }
+
+    pub(super) fn is_in_sync_with(&self, pool: &TargetPool) -> bool {
+        self.in_sync_with.as_ref() == Some(pool.revision())
     }
 
     /// Forgets a Service that is settled or gone, except for a load balancer that may be orphaned.

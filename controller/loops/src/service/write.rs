@@ -10,21 +10,22 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         patch_plan::StatusPatch,
-        plan::{BalancerCall, Failure},
+        plan::BalancerCall,
     },
 };
 use tracing::debug;
 
 use super::{
+    decisions::{Answered, DecisionInputs, Decisions},
+    metrics::ServiceMetrics,
     states::{ServiceKey, ServiceState},
-    term::{DecisionInputs, ServiceTerm},
 };
 use outrigger_kubernetes::{
     error::ApiError,
     events::{ObjectRef, Recorder},
     services::ServiceWriter,
 };
-use outrigger_provider_client as provider;
+use outrigger_provider_client::{Error, Provider};
 use outrigger_runtime::{log_repeated, queue::Outcome, telemetry::Repeats};
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
@@ -33,12 +34,11 @@ const ATTEMPTS: u32 = 5;
 /// A write of conditions, addresses or annotations, in upstream's words for events.
 pub(super) const WRITING_STATUS: &str = "update load balancer status";
 
-/// The result of a call.
-pub(super) type Answered = Result<LoadBalancerAnswer, Box<Failure>>;
-
 /// Writes to Services, with their events and the log of their calls.
 pub(super) struct Writes {
-    pub(super) term: Arc<ServiceTerm>,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) provider: Provider,
+    pub(super) metrics: ServiceMetrics,
     pub(super) writer: ServiceWriter,
     pub(super) events: Recorder,
     pub(super) repeats: Arc<Repeats>,
@@ -56,9 +56,11 @@ impl Writes {
     ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
-            let service = self.term.live(key)?;
-            let inputs = self.term.inputs_of(Arc::clone(&inputs.capability));
-            let decided = self.term.conclude(key, &service, call, result, &inputs);
+            let service = self.decisions.live(key)?;
+            let inputs = self.decisions.inputs_of(Arc::clone(&inputs.capability));
+            let decided = self
+                .decisions
+                .conclude(key, &service, call, result, &inputs);
             if let Some(patch) = &decided.patch {
                 match self.write_with_effects(&service, patch).await {
                     Ok(Some(_)) => {}
@@ -70,7 +72,7 @@ impl Writes {
                             continue;
                         }
                         // S-38: the provider is called once more.
-                        self.term
+                        self.decisions
                             .states
                             .with(key, |state| state.progress.not_written());
                         return Some(self.write_failed(&service, WRITING_STATUS, &error));
@@ -101,8 +103,8 @@ impl Writes {
         match self.write(service, patch).await {
             Ok(Some(written)) => {
                 if undone.is_some() {
-                    let now = self.term.now();
-                    let states = &self.term.states;
+                    let now = self.decisions.now();
+                    let states = &self.decisions.states;
                     states.with(&ServiceKey::of(service), |state| {
                         state.progress.repaired(now);
                     });
@@ -123,10 +125,10 @@ impl Writes {
     /// Names the client that has undone our write, from the second time on. Its entry among the managedFields goes with the
     /// next write.
     async fn report_other_writer(&self, service: &ServiceView, undone: Undone) {
-        let now = self.term.now();
+        let now = self.decisions.now();
         let key = ServiceKey::of(service);
         let is_again = |state: &mut ServiceState| state.progress.is_undone_again(now);
-        if self.term.states.with(&key, is_again) {
+        if self.decisions.states.with(&key, is_again) {
             let entries = self.writer.managed_fields(service).await;
             self.record_event(service, &EventContent::overwritten(undone, &entries));
         }
@@ -141,10 +143,12 @@ impl Writes {
         if let Ok(Some(_)) = written
             && patch.is_of_record()
         {
-            self.term.states.with(&ServiceKey::of(service), |state| {
-                let progress = &mut state.progress;
-                progress.record_written(&patch.applied_to(service, ""));
-            });
+            self.decisions
+                .states
+                .with(&ServiceKey::of(service), |state| {
+                    let progress = &mut state.progress;
+                    progress.record_written(&patch.applied_to(service, ""));
+                });
         }
         written
     }
@@ -164,9 +168,9 @@ impl Writes {
         };
         let rest = self.write(service, &rest).await;
         if let Ok(Some(_)) = rest {
-            self.term.metrics.effects_dropped(dropped.count());
-            let provider = &self.term.provider;
-            provider.log_dropped_effects("service", &service.key, &dropped);
+            self.metrics.effects_dropped(dropped.count());
+            self.provider
+                .log_dropped_effects("service", &service.key, &dropped);
             for (_, report) in dropped.reports() {
                 self.record_event(service, &report);
             }
@@ -180,15 +184,15 @@ impl Writes {
         &self,
         key: &ServiceKey,
         call: &str,
-        result: Result<LoadBalancerAnswer, provider::Error>,
+        result: Result<LoadBalancerAnswer, Error>,
     ) -> Option<Answered> {
-        use provider::Error as E;
-        if let Err(E::Fenced { .. } | E::Outdated { .. } | E::Cancelled { .. }) = result {
+        if let Err(Error::Fenced { .. } | Error::Outdated { .. } | Error::Cancelled { .. }) = result
+        {
             return None;
         }
         let result = result.map_err(|error| {
-            let session = self.term.provider.session();
-            let live = self.term.live(key);
+            let session = self.provider.session();
+            let live = self.decisions.live(key);
             let failure = error.failure(session.as_deref().zip(live.as_deref()));
             (error, failure)
         });
@@ -196,9 +200,9 @@ impl Writes {
             Ok(answer) => &answer.effects,
             Err((_, failure)) => &failure.effects,
         };
-        self.term.metrics.effects_dropped(effects.dropped.count());
-        let provider = &self.term.provider;
-        provider.log_dropped_effects("service", &key.name, &effects.dropped);
+        self.metrics.effects_dropped(effects.dropped.count());
+        self.provider
+            .log_dropped_effects("service", &key.name, &effects.dropped);
         Some(match result {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {

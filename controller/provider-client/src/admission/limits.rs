@@ -95,6 +95,15 @@ impl CallLimits {
         bucket.is_none_or(|bucket| bucket.next(now, 0).is_none())
     }
 
+    /// The token of a call of `class` was not used.
+    pub(super) fn give_back(&mut self, class: CallClass) {
+        for class in [class, CallClass::All] {
+            if let Some(bucket) = &mut self.classes[class as usize].rate {
+                bucket.full = bucket.full.and_then(|full| full.checked_sub(bucket.token));
+            }
+        }
+    }
+
     /// When the pause of `class` ends, if it is paused.
     pub(super) fn paused_until(&self, class: CallClass, now: Instant) -> Option<Instant> {
         let until = [class, CallClass::All].map(|class| self.classes[class as usize].pause.until);

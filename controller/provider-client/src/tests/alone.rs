@@ -7,23 +7,16 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use crate::{EnsureInput, Error, Provider, Slot, admission::Urgency};
+use crate::{Error, Provider, Slot, admission::Urgency};
 
 type Answered = Result<LoadBalancerAnswer, Error>;
-
-fn input(service: &ServiceView, targets: &Arc<Targets>) -> EnsureInput {
-    EnsureInput {
-        service: Arc::new(service.clone()),
-        targets: Arc::clone(targets),
-    }
-}
 
 impl Provider {
     /// Returns a slot like [`Provider::slot`], but fails without a provider.
     async fn slot_now(&self, rpc: &'static str) -> Result<Slot, Error> {
         let admitted = self.shared.admit(Urgency::LoadBalancers);
         let (permit, session) = self.preconditions.wait(rpc, admitted).await??;
-        Ok(Slot { permit, session })
+        Ok(Slot::new(permit, session))
     }
 
     pub(super) async fn ensure_alone(
@@ -33,7 +26,7 @@ impl Provider {
     ) -> Answered {
         let slot = self.slot_now("EnsureLoadBalancer").await?;
         let ensure = self.load_balancers();
-        ensure.ensure(&slot, input(service, targets)).await
+        ensure.ensure(slot, service, targets).await
     }
 
     pub(super) async fn update_alone(
@@ -43,7 +36,7 @@ impl Provider {
     ) -> Answered {
         let slot = self.slot_now("UpdateLoadBalancerNodes").await?;
         let update = self.load_balancers();
-        update.update(&slot, input(service, targets)).await
+        update.update(slot, service, targets).await
     }
 
     pub(super) async fn delete_alone(&self, service: &ServiceView) -> Answered {

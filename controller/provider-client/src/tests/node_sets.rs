@@ -10,8 +10,8 @@ use outrigger_api::v1::{self, node_targets};
 use outrigger_core::{
     error_class::ErrorClass,
     node::NodeView,
-    service::answer::LoadBalancerAnswer,
-    targets::{Selection, TargetPool, TargetRequests, TargetRules, Targets},
+    service::{ServiceView, answer::LoadBalancerAnswer},
+    targets::{TargetPool, TargetRequests, TargetRules, Targets},
 };
 use prost::Message;
 use tokio::time::{Instant, sleep};
@@ -132,14 +132,17 @@ async fn a_call_whose_nodes_do_not_fit_into_a_message_is_not_made() {
 /// The targets of `pool=x` among some nodes.
 fn selected(labelled: std::ops::Range<usize>) -> Arc<Targets> {
     let key = outrigger_core::targets::ANNOTATION_NODE_SELECTOR;
-    let annotations = [(key, "pool=x")].into_iter().collect();
+    let service = ServiceView {
+        annotations: [(key, "pool=x")].into_iter().collect(),
+        ..(*service("web")).clone()
+    };
     let mut requests = TargetRequests::new(TargetRules::default());
-    requests.add(&annotations);
+    requests.add(&service.annotations);
     let all = edited(&numbered(0..5), labelled, |node| {
         node.labels = node.labels.with([("pool", "x")]);
     });
     let pool = TargetPool::among(all.nodes().iter().cloned(), &Arc::new(requests));
-    pool.select(&Selection::of(&annotations).unwrap())
+    pool.targets_of(&service)
 }
 
 #[tokio::test(start_paused = true)]

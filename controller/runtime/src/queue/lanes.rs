@@ -32,7 +32,7 @@ impl<K> Lanes<K> {
         self.waiting.iter().map(BTreeMap::len).sum()
     }
 
-    pub(super) fn len_of(&self, priority: Priority) -> usize {
+    fn len_of(&self, priority: Priority) -> usize {
         self.waiting[priority as usize].len()
     }
 
@@ -44,10 +44,12 @@ impl<K> Lanes<K> {
         self.waiting[priority as usize].remove(&ticket);
     }
 
-    /// Which of these priorities has the next turn: the most urgent one whose keys wait, and every eighth time
-    /// a less urgent one.
-    pub(super) fn next(&self, among: impl Iterator<Item = Priority>) -> Option<Priority> {
-        let mut waiting = among
+    /// Which priority has the next turn: the most urgent one whose keys wait, and every eighth time a less urgent one. Bulk
+    /// keys are left out unless `with_bulk`.
+    pub(super) fn next(&self, with_bulk: bool) -> Option<Priority> {
+        let mut waiting = Priority::ALL
+            .into_iter()
+            .filter(|priority| with_bulk || *priority != Priority::Bulk)
             .filter(|priority| self.len_of(*priority) > 0)
             .peekable();
         loop {
@@ -61,12 +63,11 @@ impl<K> Lanes<K> {
 
     /// Takes out the next key of a priority.
     pub(super) fn take(&mut self, priority: Priority) -> Option<K> {
-        let kind = Priority::ALL.into_iter();
-        let kind = kind.filter(|other| other.is_call() == priority.is_call());
-        let less_urgent_wait = kind
+        let all = Priority::ALL.into_iter();
+        let less_urgent_wait = all
             .clone()
             .any(|other| other > priority && self.len_of(other) > 0);
-        for more_urgent in kind.filter(|other| *other < priority) {
+        for more_urgent in all.filter(|other| *other < priority) {
             self.in_row[more_urgent as usize] = 0;
         }
         self.in_row[priority as usize] += u32::from(less_urgent_wait);

@@ -104,7 +104,7 @@ pub(super) struct Snapshot {
     /// Sum over the running handlers.
     pub(super) unfinished: Duration,
     pub(super) longest_running: Duration,
-    /// How long the first of the waiting keys has waited, without those of bulk calls.
+    /// How long the first of the waiting keys has waited, without those of bulk work.
     pub(super) oldest: Duration,
 }
 
@@ -168,7 +168,7 @@ const GAUGES: [Gauge; 4] = [
     ),
     (
         "outrigger_workqueue_oldest_seconds",
-        "How long the oldest of the waiting keys has waited for a worker, without those that wait for a bulk call",
+        "How long the oldest of the waiting keys has waited for a worker, without those of bulk work",
         |s| s.oldest.as_secs_f64(),
     ),
 ];

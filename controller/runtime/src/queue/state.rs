@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 pub(super) use self::dump::write;
 use super::{
-    Backoff, Key, Outcome, Priority,
+    Backoff, Concurrency, Key, Outcome, Priority,
     lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };
@@ -109,14 +109,14 @@ impl<K: Key> State<K> {
         self.ready.len()
     }
 
-    /// Keys of this priority in flight.
-    pub(super) const fn running(&self, priority: Priority) -> usize {
-        self.running[priority as usize]
-    }
-
-    /// Which of these priorities has the next turn.
-    pub(super) fn next(&self, among: impl Iterator<Item = Priority>) -> Option<Priority> {
-        self.ready.next(among)
+    /// The priority of the next key, if one may be taken.
+    pub(super) fn next(&self, concurrency: Concurrency) -> Option<Priority> {
+        let in_flight: usize = self.running.iter().sum();
+        if in_flight >= concurrency.all.max(1) {
+            return None;
+        }
+        let bulk = self.running[Priority::Bulk as usize];
+        self.ready.next(bulk < concurrency.bulk.max(1))
     }
 
     #[cfg(test)]
@@ -225,8 +225,9 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// The next key of a priority; it is the caller's until [`finish`](Self::finish).
-    pub(super) fn take(&mut self, now: Instant, priority: Priority) -> Option<K> {
+    /// The next key, with its priority; it is the caller's until [`finish`](Self::finish).
+    pub(super) fn take(&mut self, now: Instant, concurrency: Concurrency) -> Option<(K, Priority)> {
+        let priority = self.next(concurrency)?;
         let key = self.ready.take(priority)?;
         let entry = self.entries.get_mut(&key)?;
         let since = entry.ready.take().map_or(now, |ready| ready.added.since);
@@ -237,7 +238,7 @@ impl<K: Key> State<K> {
         });
         self.running[priority as usize] += 1;
         self.counters.waited(now.saturating_duration_since(since));
-        Some(key)
+        Some((key, priority))
     }
 
     /// Gives a taken key back.
@@ -279,11 +280,6 @@ impl<K: Key> State<K> {
                 self.counters.retries.inc();
                 Some((delay, false))
             }
-            // The back-off that stands, if any, runs the key as well.
-            Outcome::RunAgain(priority) => {
-                self.settle(key);
-                return self.add(now, key.clone(), priority);
-            }
         };
         if let Some(old) = entry.retry.take() {
             self.delayed.remove(&(old.at, old.ticket));
@@ -319,7 +315,7 @@ impl<K: Key> State<K> {
                 snapshot.longest_running = snapshot.longest_running.max(age);
             }
             let added = entry.ready.as_ref().map(|r| r.added).or(entry.again);
-            if let Some(added) = added.filter(|added| added.priority != Priority::BulkCall) {
+            if let Some(added) = added.filter(|added| added.priority != Priority::Bulk) {
                 snapshot.oldest = snapshot.oldest.max(age(added.since));
             }
         }

@@ -1,10 +1,10 @@
 //! The queue from outside, on a paused clock.
 
-mod calls;
 mod metrics;
 mod model;
 mod order;
 mod run;
+mod slots;
 mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Backoff, Calls, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Taken};
+use super::{Backoff, Concurrency, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Taken};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,26 +32,15 @@ fn always_open() -> Gate<bool> {
     Gate::new(watch::channel(true).1, |open| *open)
 }
 
-/// Two bulk calls, any number of others.
-struct AtOnce;
-
-impl Calls for AtOnce {
-    type Slot = ();
-
-    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
-        priority != Priority::BulkCall || in_flight(priority) < 2
-    }
-
-    fn slot(&self) -> BoxFuture<'static, ()> {
-        Box::pin(ready(()))
-    }
+fn no_slot() -> BoxFuture<'static, ()> {
+    Box::pin(ready(()))
 }
 
 /// A handler that ends its key.
 fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
     handler: impl Fn(K, Priority) -> Fut,
-) -> impl Fn(Taken<K>, Option<()>) -> BoxFuture<'static, ()> {
-    move |taken, _| {
+) -> impl Fn(Taken<K>, ()) -> BoxFuture<'static, ()> {
+    move |taken, ()| {
         let run = handler(taken.key().clone(), taken.priority());
         Box::pin(async { taken.finish(run.await) })
     }
@@ -101,8 +90,9 @@ impl Rig {
         let stop = shutdown.clone();
         let at_work = queue.clone();
         tasks.spawn(async move {
+            let concurrency = || Concurrency::of(concurrency);
             at_work
-                .run(concurrency, AtOnce, gate, stop, each(handler))
+                .run(concurrency, no_slot, gate, stop, each(handler))
                 .await;
         });
         Self {

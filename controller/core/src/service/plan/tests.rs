@@ -1,4 +1,4 @@
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -203,12 +203,12 @@ impl Stage {
         question: &Ensure,
         result: Result<&LoadBalancerAnswer, &Failure>,
     ) -> Consequence {
-        self.conclude(&BalancerCall::Ensure(Cow::Borrowed(question)), result)
+        self.conclude(&BalancerCall::Ensure(question), result)
     }
 
     fn update(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let targets = self.targets.clone();
-        self.conclude(&BalancerCall::Update(Cow::Owned(targets)), result)
+        self.conclude(&BalancerCall::Update(&targets), result)
     }
 
     fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {

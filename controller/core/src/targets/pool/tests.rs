@@ -245,35 +245,6 @@ fn selectors_cost_no_hash_of_a_node_and_keep_nothing() {
     );
 }
 
-/// A change of nodes concerns the selectors that select one of them, before or after.
-#[test]
-fn differences_are_the_nodes_that_changed() {
-    let (x, y) = (selecting("pool=x"), selecting("pool in (y)"));
-    let requests = requests(TargetRules::default(), &[&x, &y]);
-    let pool = |nodes: &[Arc<NodeView>]| TargetPool::among(nodes.iter().cloned(), &requests);
-    let before = pool(&six());
-    assert!(before.differences(&before).is_empty());
-    let relabelled = |labels: Labels<'_>| {
-        let mut nodes = six();
-        nodes[5] = node("f", labels);
-        pool(&nodes)
-    };
-    assert!(relabelled(&[("other", "")]).differences(&before).is_empty());
-    let labelled = relabelled(&[("pool", "x")]);
-    let names = |pool: &TargetPool| {
-        let nodes = pool.differences(&before);
-        nodes
-            .iter()
-            .map(|node| node.name.to_string())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(names(&labelled), ["f", "f"]);
-    assert_eq!(names(&pool(&six()[1..])), ["a"]);
-    assert_eq!(names(&pool(&[])), ["a", "b", "d", "e", "f"]);
-    let selector = |text: &str| text.parse().unwrap();
-    assert!(before.knows(&selector("pool=z")) && !before.knows(&selector("gpu")));
-}
-
 proptest! {
     /// A pool that names the same revision has the same targets for each Service, whatever the nodes are.
     #[test]
@@ -298,16 +269,8 @@ proptest! {
         };
         let (a, b) = (pool(&nodes), pool(&edited));
         for service in &services {
-            let selection = service.selection().unwrap();
             let own = |pool: &TargetPool| pool.targets_of(service).revision().clone();
-            if let Some((_, selector)) = &selection.selector {
-                prop_assert_eq!(a.revision_of(selector), own(&a));
-                // A selector whose nodes do not differ has the same.
-                let differs = a.differences(&b);
-                if !differs.iter().any(|node| selector.matches(&node.labels)) {
-                    prop_assert_eq!(own(&a), own(&b));
-                }
-            }
+            prop_assert_eq!(a.revision_for(service), own(&a));
             prop_assert_eq!(own(&a) == Revision::of_none(), a.targets_of(service).is_empty());
         }
         if a.revision() == b.revision() {

@@ -33,7 +33,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
     }))
     .await;
     let lb = rig.idle().await;
-    let now = lb.term.capability().unwrap();
+    let now = lb.decisions.capability().unwrap();
     let before = Arc::new(Capability {
         without_default_class: false,
         ..Capability::clone(&now)
@@ -51,10 +51,11 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
         let answer = raw
             .check(LoadBalancerCall::Delete, &ForbiddenAddresses::default())
             .unwrap();
-        let unproven =
-            lb.reconciler
-                .cleanup
-                .unproven(&answer, &web, &lb.term.inputs_of(Arc::clone(&before)));
+        let unproven = lb.reconciler.cleanup.unproven(
+            &answer,
+            &web,
+            &lb.decisions.inputs_of(Arc::clone(&before)),
+        );
         unproven.map(|failure| failure.class)
     };
     assert_eq!(
@@ -63,7 +64,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
     );
     assert_eq!(answered(Disposition::Absent), None);
     rig.wire.cut();
-    rig.until("no session", |_| lb.term.capability().is_none())
+    rig.until("no session", |_| lb.decisions.capability().is_none())
         .await;
     assert_eq!(
         answered(Disposition::NotManaged),

@@ -56,19 +56,19 @@ async fn metrics_have_the_names_and_labels_of_client_go() {
 
 /// Bulk work may wait long: it is no sign that the queue is stuck.
 #[tokio::test(start_paused = true)]
-async fn bulk_calls_count_as_depth_and_not_as_age() {
+async fn bulk_keys_count_as_depth_and_not_as_age() {
     let mut registry = Registry::default();
     let metrics = QueueMetrics::register(&mut registry);
     let queue = Queue::new("service", Backoff::default(), &metrics);
     let rig = Rig::start(queue, 1, always_open(), |_, _| (SECOND, Outcome::Done));
     for key in ["a", "b", "c", "d"] {
-        rig.queue.add(key, Priority::BulkCall);
+        rig.queue.add(key, Priority::Bulk);
     }
     rig.at(500 * MS).await;
     let lines = scrape(&registry);
     for line in [
         r#"outrigger_workqueue_oldest_seconds{name="service"} 0.0"#,
-        r#"workqueue_depth{name="service"} 2.0"#,
+        r#"workqueue_depth{name="service"} 3.0"#,
     ] {
         assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
     }

@@ -6,15 +6,20 @@ use tokio::runtime::Builder;
 use super::*;
 use crate::queue::state::State;
 
-const LOOKS: [Priority; 2] = [Priority::Fresh, Priority::Bulk];
-const CALLS: [Priority; 3] = [Priority::FreshCall, Priority::Update, Priority::BulkCall];
+/// Bulk keys in flight.
+const BULK: usize = 2;
+
+const CONCURRENCY: Concurrency = Concurrency {
+    all: usize::MAX,
+    bulk: BULK,
+};
 
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, Priority),
     AddAfter(u8, Priority, u64),
-    /// The key of the next turn, for a look or a call.
-    Take(bool),
+    /// The key of the next turn.
+    Take,
     Finish(usize, Outcome),
     Abandon(usize),
     Wait(u64),
@@ -32,7 +37,6 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         // Below the first slow delay, so that the limit is what counts.
         1 => (0..20_u64).prop_map(|ms| Outcome::RetrySlowly(Duration::from_millis(ms))),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryAfter(Duration::from_millis(ms))),
-        1 => priority().prop_map(Outcome::RunAgain),
     ]
 }
 
@@ -41,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (key.clone(), priority()).prop_map(|(k, p)| Step::Add(k, p)),
         2 => (key, priority(), 0..30_u64).prop_map(|(k, p, ms)| Step::AddAfter(k, p, ms)),
-        9 => any::<bool>().prop_map(Step::Take),
+        5 => Just(Step::Take),
         4 => (any::<usize>(), outcome()).prop_map(|(n, o)| Step::Finish(n, o)),
         1 => any::<usize>().prop_map(Step::Abandon),
         3 => (0..15_u64).prop_map(Step::Wait),
@@ -117,18 +121,25 @@ impl Model {
         }
     }
 
-    fn take(&mut self, calls: bool) -> Option<(u8, Priority)> {
-        let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
+    fn take(&mut self) -> Option<(u8, Priority)> {
+        let bulk = self.running.iter().filter(|r| r.1 == Priority::Bulk);
+        let has_room = bulk.count() < BULK;
         let waits = |priority: Priority| self.ready.iter().any(|r| r.1 == priority);
-        let waiting: Vec<_> = lanes.iter().copied().filter(|p| waits(*p)).collect();
+        let all = Priority::ALL.into_iter();
+        let may_go = |p: &Priority| waits(*p) && (has_room || *p != Priority::Bulk);
+        let waiting: Vec<_> = all.clone().filter(may_go).collect();
         let in_row = |priority| self.in_row.get(&priority).copied().unwrap_or(0);
         let next = waiting.iter().position(|p| in_row(*p) < 7);
         let next = next.or(waiting.len().checked_sub(1))?;
         let priority = waiting[next];
-        for more_urgent in lanes.iter().take_while(|p| **p != priority) {
-            self.in_row.insert(*more_urgent, 0);
+        let mut less_urgent = false;
+        for other in all {
+            if other < priority {
+                self.in_row.insert(other, 0);
+            }
+            less_urgent |= other > priority && waits(other);
         }
-        if next + 1 < waiting.len() {
+        if less_urgent {
             *self.in_row.entry(priority).or_default() += 1;
         }
         self.ready.sort_by_key(|r| r.2);
@@ -164,11 +175,6 @@ impl Model {
             Outcome::RetryAfter(d) => {
                 let at = self.now + d.as_millis() as u64;
                 Some((key, priority, at, self.turn, false))
-            }
-            Outcome::RunAgain(priority) => {
-                self.ready_again(key);
-                self.add(key, priority);
-                return key;
             }
         };
         self.retries.retain(|r| r.0 != key);
@@ -213,16 +219,11 @@ proptest! {
                     state.add_after(now, key, priority, Duration::from_millis(ms));
                     model.add_after(key, priority, ms);
                 }
-                Step::Take(calls) => {
+                Step::Take => {
                     let before: Vec<_> = model.running.iter().map(|r| r.0).collect();
-                    let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
-                    let priority = state.next(lanes.iter().copied());
-                    let taken = priority.and_then(|priority| {
-                        let key = state.take(now, priority)?;
-                        Some((key, priority))
-                    });
+                    let taken = state.take(now, CONCURRENCY);
                     prop_assert!(taken.is_none_or(|(key, _)| !before.contains(&key)));
-                    prop_assert_eq!(taken, model.take(calls));
+                    prop_assert_eq!(taken, model.take());
                 }
                 Step::Finish(nth, outcome) if !model.running.is_empty() => {
                     let key = model.finish(nth % model.running.len(), outcome);
@@ -234,10 +235,6 @@ proptest! {
                 }
                 Step::Wait(ms) => model.now += ms,
                 Step::Finish(..) | Step::Abandon(_) => {}
-            }
-            for priority in Priority::ALL {
-                let running = model.running.iter().filter(|r| r.1 == priority).count();
-                prop_assert_eq!(state.running(priority), running);
             }
             // The run loop does the same in each round.
             state.fire(start + Duration::from_millis(model.now));
@@ -261,7 +258,11 @@ proptest! {
             tasks.spawn({
                 let (queue, world, stop) = (queue.clone(), Arc::clone(&world), shutdown.clone());
                 let handler = move |key, priority| work(Arc::clone(&world), (key, priority), runs.clone());
-                async move { queue.run(workers, AtOnce, always_open(), stop, each(handler)).await }
+                async move {
+                    let concurrency = || Concurrency { all: workers, bulk: BULK };
+                    let run = queue.run(concurrency, no_slot, always_open(), stop, each(handler));
+                    run.await;
+                }
             });
             for (key, priority, delay, pause) in adds {
                 world.lock().added_at.insert(key, Instant::now());
@@ -270,9 +271,9 @@ proptest! {
             }
             sleep(60 * SECOND).await;
             let world = world.lock();
-            let [normal, bulk_calls] = world.most;
-            assert!(normal <= workers, "{normal} handlers at once");
-            assert!(bulk_calls <= 2, "{bulk_calls} bulk calls");
+            let [all, bulk] = world.most;
+            assert!(all <= workers, "{all} handlers at once");
+            assert!(bulk <= BULK, "{bulk} bulk keys");
             for (key, added) in &world.added_at {
                 assert!(world.done[key] >= *added, "key {key} was lost");
             }
@@ -284,7 +285,7 @@ proptest! {
 #[derive(Default)]
 struct World {
     running: HashMap<u8, Priority>,
-    /// Handlers at once, by lane.
+    /// Handlers at once, and those of bulk keys.
     most: [usize; 2],
     runs: usize,
     added_at: HashMap<u8, Instant>,
@@ -302,10 +303,10 @@ async fn work(
         let mut world = world.lock();
         let other = world.running.insert(key, priority);
         assert!(other.is_none(), "key {key} is worked on twice");
-        let lanes: [&[Priority]; 2] = [&LOOKS, &[Priority::BulkCall]];
-        for (at, lane) in lanes.into_iter().enumerate() {
-            let running = world.running.values().filter(|p| lane.contains(p)).count();
-            world.most[at] = world.most[at].max(running);
+        let bulk = world.running.values().filter(|p| **p == Priority::Bulk);
+        let now = [world.running.len(), bulk.count()];
+        for (most, now) in world.most.iter_mut().zip(now) {
+            *most = now.max(*most);
         }
         world.runs += 1;
         world.runs - 1

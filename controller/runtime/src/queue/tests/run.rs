@@ -55,7 +55,8 @@ async fn a_gate_reads_any_state_and_keeps_the_last_one() {
             async { Outcome::RetryAfter(SECOND) }
         };
         let stop = CancellationToken::new();
-        queue.run(1, AtOnce, gate, stop, each(handler)).await;
+        let one = || Concurrency::of(1);
+        queue.run(one, no_slot, gate, stop, each(handler)).await;
     });
     sleep(10 * SECOND).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
@@ -154,7 +155,9 @@ async fn fifty_thousand_keys_pass_in_no_time() {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let gate = always_open();
-        queue.run(16, AtOnce, gate, shutdown, each(handler)).await;
+        let concurrency = || Concurrency::of(16);
+        let run = queue.run(concurrency, no_slot, gate, shutdown, each(handler));
+        run.await;
     });
     tasks.join_next().await;
     let took = start.elapsed();

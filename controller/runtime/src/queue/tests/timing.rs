@@ -56,14 +56,15 @@ async fn keys_that_fail_together_do_not_meet_again() {
         for key in 0..100 {
             state.add(now, key, Priority::Fresh);
         }
-        while let Some(key) = state.take(now, Priority::Fresh) {
+        let any = Concurrency::of(usize::MAX);
+        while let Some((key, _)) = state.take(now, any) {
             state.finish(now, &key, outcome);
         }
         let mut due = std::collections::BTreeSet::new();
         while let Some(at) = state.next_due() {
             due.insert(at);
             state.fire(at);
-            while let Some(key) = state.take(at, Priority::Fresh) {
+            while let Some((key, _)) = state.take(at, any) {
                 state.finish(at, &key, Outcome::Done);
             }
         }

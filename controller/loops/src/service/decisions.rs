@@ -1,4 +1,4 @@
-//! The Services of one lease term with the inputs of decisions about them: declarations, targets, state.
+//! Core's decisions about each Service of a lease term, and the facts that they rest on. Nothing is called or written here.
 
 use std::sync::{
     Arc,
@@ -10,41 +10,43 @@ use outrigger_core::{
     decision::DecisionReason,
     service::{
         ServiceView,
+        answer::LoadBalancerAnswer,
         capability::Capability,
         change::needs_sync,
         ownership::Ownership,
-        plan::{BalancerCall, Consequence, Progress, ServiceFacts, Step},
+        plan::{BalancerCall, Consequence, Failure, ServiceFacts, Step},
     },
-    targets::Revision,
+    targets::{Revision, TargetPool},
 };
+use parking_lot::RwLock;
 
 use super::{
-    COMPONENT, ServiceMetrics,
-    current_targets::{CurrentTargets, SharedPool},
     lease_targets::LeaseTargets,
     states::{ServiceKey, ServiceState, ServiceStates},
-    write::Answered,
 };
 use outrigger_kubernetes::store::Store;
 use outrigger_provider_client::Provider;
 use outrigger_runtime::{
     clock::{Clock, time_of_day},
-    fence::Fence,
     history::{History, Subject},
-    queue::Queue,
 };
 
-/// The values that all parts of the loop share in one lease term.
-pub(super) struct ServiceTerm {
-    pub(super) queue: Queue<ServiceKey>,
-    /// Fenced, as are the API and the events of the parts.
-    pub(super) provider: Provider,
-    pub(super) fence: Fence,
-    pub(super) metrics: ServiceMetrics,
+/// Component of the loop's events and decisions, and who it is to the API server (S-4).
+pub const COMPONENT: &str = "service-controller";
+
+/// The result of a call.
+pub(super) type Answered = Result<LoadBalancerAnswer, Box<Failure>>;
+
+/// The Services of one lease term, with the inputs of decisions about them.
+pub(super) struct Decisions {
     pub(super) services: Arc<Store<ServiceView>>,
     pub(super) states: Arc<ServiceStates>,
-    pub(super) targets: CurrentTargets,
-    pub(super) record: LeaseTargets,
+    /// The targets that go out now.
+    pub(super) targets: RwLock<Arc<TargetPool>>,
+    /// For its declarations.
+    pub(super) provider: Provider,
+    /// For the record that the term began with.
+    pub(super) lease: Arc<LeaseTargets>,
     pub(super) clock: Clock,
     pub(super) history: History,
 }
@@ -52,7 +54,7 @@ pub(super) struct ServiceTerm {
 /// Facts beside the Service, at one moment.
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
-    pub(super) pool: Arc<SharedPool>,
+    pub(super) pool: Arc<TargetPool>,
 }
 
 impl DecisionInputs {
@@ -66,11 +68,22 @@ impl DecisionInputs {
     }
 }
 
-impl ServiceTerm {
+impl Decisions {
     /// The Service of this key in the store.
     pub(super) fn live(&self, key: &ServiceKey) -> Option<Arc<ServiceView>> {
         let service = self.services.get(&key.name)?;
         (*service.uid == *key.uid).then_some(service)
+    }
+
+    /// The Services for which `holds` says yes.
+    pub(super) fn keys(&self, holds: impl Fn(&ServiceView) -> bool) -> Vec<ServiceKey> {
+        let mut keys = Vec::new();
+        self.services.for_each(|service| {
+            if holds(service) {
+                keys.push(ServiceKey::of(service));
+            }
+        });
+        keys
     }
 
     /// The provider's declarations; none while there is no connection, or it serves no load
@@ -79,18 +92,22 @@ impl ServiceTerm {
         capability(&self.provider)
     }
 
+    /// The targets that go out now.
+    pub(super) fn pool(&self) -> Arc<TargetPool> {
+        Arc::clone(&self.targets.read())
+    }
+
     /// The result is none if the provider went away after the key was taken, and the queue's gate closes; or if it
     /// declares other rules for targets than they were selected by: soon they are selected again, and the Services queued.
     pub(super) fn inputs(&self) -> Option<DecisionInputs> {
-        let capability = self.capability()?;
-        let inputs = self.inputs_of(capability);
+        let inputs = self.inputs_of(self.capability()?);
         (*inputs.pool.rules() == inputs.capability.targets).then_some(inputs)
     }
 
     pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
         DecisionInputs {
             capability,
-            pool: self.targets.current(),
+            pool: self.pool(),
         }
     }
 
@@ -98,35 +115,28 @@ impl ServiceTerm {
         self.clock.now()
     }
 
-    /// Decides about `service`, the one of this key as it is now.
+    /// Decides about `service`, the one of this key as it is now. Its selector is evaluated for it.
     pub(super) fn decide<T>(
         &self,
         key: &ServiceKey,
         service: &ServiceView,
         inputs: &DecisionInputs,
-        decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
+        decide: impl FnOnce(&mut ServiceState, &ServiceFacts<'_>) -> T,
     ) -> T {
-        let now = self.now();
-        self.look(key, service, inputs, |state, facts| {
-            decide(&mut state.progress, now, facts)
-        })
-    }
-
-    /// The same with all of its state.
-    fn look<T>(
-        &self,
-        key: &ServiceKey,
-        service: &ServiceView,
-        inputs: &DecisionInputs,
-        look: impl FnOnce(&mut ServiceState, &ServiceFacts<'_>) -> T,
-    ) -> T {
-        let targets = inputs.pool.revision_of(service);
+        let targets = inputs.pool.revision_for(service);
         let facts = inputs.facts(&targets);
         self.states.with(key, |state| {
+            if !std::mem::replace(&mut state.has_begun, true) {
+                let inheritance = self.lease.inheritance(inputs.pool.revision());
+                state.progress.begin_term(inheritance, service, &facts);
+            }
             if std::mem::take(&mut state.is_edited) {
                 state.progress.edited(service, &inputs.capability);
             }
-            look(state, &facts)
+            let decided = decide(state, &facts);
+            let is_in_sync = state.progress.has_targets(&facts);
+            state.in_sync_with = is_in_sync.then(|| inputs.pool.revision().clone());
+            decided
         })
     }
 
@@ -137,9 +147,10 @@ impl ServiceTerm {
         service: &ServiceView,
         inputs: &DecisionInputs,
     ) -> Step {
-        self.decide(key, service, inputs, |progress, now, facts| {
+        self.decide(key, service, inputs, |state, facts| {
+            let progress = &mut state.progress;
             progress.check_record(service);
-            let step = progress.next(now, service, facts);
+            let step = progress.next(self.now(), service, facts);
             self.explain(service, "next_step", || {
                 DecisionReason::of_step(service, facts, progress, &step)
             });
@@ -156,9 +167,10 @@ impl ServiceTerm {
         result: &Answered,
         inputs: &DecisionInputs,
     ) -> Consequence {
-        self.decide(key, service, inputs, |progress, now, facts| {
+        self.decide(key, service, inputs, |state, facts| {
+            let progress = &mut state.progress;
             progress.check_record(service);
-            let consequence = progress.concluded(now, service, call, result, facts);
+            let consequence = progress.concluded(self.now(), service, call, result, facts);
             self.explain(service, call.name(), || {
                 DecisionReason::of_answer(result, &consequence)
             });
@@ -176,34 +188,42 @@ impl ServiceTerm {
         self.history.decided(COMPONENT, subject, kind, why);
     }
 
-    /// The Services for which `holds` says yes, on these inputs.
-    pub(super) fn among_services(
-        &self,
-        inputs: &DecisionInputs,
-        holds: impl Fn(&mut ServiceState, &ServiceView, &ServiceFacts<'_>) -> bool,
-    ) -> Vec<ServiceKey> {
+    /// The Services that may have to get the targets of `inputs`, or to lose their hash. A selector is not evaluated for it.
+    pub(super) fn may_lack_targets(&self, inputs: &DecisionInputs) -> Vec<ServiceKey> {
         self.keys(|service| {
-            may_concern(service)
-                && self.look(&ServiceKey::of(service), service, inputs, |state, facts| {
-                    holds(state, service, facts)
+            let key = ServiceKey::of(service);
+            if !may_concern(service) {
+                false
+            } else if service.selects() {
+                self.states
+                    .with(&key, |state| !state.is_in_sync_with(&inputs.pool))
+            } else {
+                self.decide(&key, service, inputs, |state, facts| {
+                    state.progress.needs_targets(service, facts)
+                        || state.progress.blocks_lease(service, facts)
                 })
+            }
         })
     }
 
-    /// The Services that have a load balancer of a provider with this capability.
-    pub(super) fn provided(&self, capability: &Capability) -> Vec<ServiceKey> {
-        self.keys(|service| Ownership::of(service, Some(capability)) == Ownership::Provide)
-    }
-
-    /// The Services for which `holds` says yes.
-    pub(super) fn keys(&self, holds: impl Fn(&ServiceView) -> bool) -> Vec<ServiceKey> {
-        let mut keys = Vec::new();
-        self.services.for_each(|service| {
-            if holds(service) {
-                keys.push(ServiceKey::of(service));
-            }
+    /// Returns true if a Service keeps the Lease from naming the targets of `inputs`.
+    pub(super) fn blocks_lease(&self, inputs: &DecisionInputs) -> bool {
+        let none = Revision::of_none();
+        let blocking = self.keys(|service| {
+            may_concern(service)
+                && self.states.with(&ServiceKey::of(service), |state| {
+                    let is_called_with_others = state
+                        .calling
+                        .as_ref()
+                        .is_some_and(|calling| calling != inputs.pool.revision());
+                    is_called_with_others
+                        || (!state.is_in_sync_with(&inputs.pool)
+                            && state
+                                .progress
+                                .counts_for_lease(service, &inputs.facts(&none)))
+                })
         });
-        keys
+        !blocking.is_empty()
     }
 
     /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held
@@ -215,20 +235,19 @@ impl ServiceTerm {
         inputs: &DecisionInputs,
         targets: Option<Revision>,
     ) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (term, planned) = (Arc::clone(self), Arc::clone(service));
+        let (decisions, planned) = (Arc::clone(self), Arc::clone(service));
         let capability = Arc::clone(&inputs.capability);
         let is_repeated = AtomicBool::new(false);
         move || {
             let targets = targets
                 .as_ref()
                 .filter(|_| is_repeated.swap(true, Ordering::Relaxed));
-            term.services.get(&planned.key).is_some_and(|now| {
+            decisions.services.get(&planned.key).is_some_and(|now| {
                 now.uid == planned.uid
                     && (Arc::ptr_eq(&now, &planned) || !needs_sync(&planned, &now, &capability))
                     && (now.has_finalizer() || !planned.has_finalizer())
-                    && targets.is_none_or(|targets| {
-                        term.targets.current().revision_of(&planned) == *targets
-                    })
+                    && targets
+                        .is_none_or(|targets| decisions.pool().revision_for(&planned) == *targets)
             })
         }
     }
