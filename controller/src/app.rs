@@ -27,8 +27,8 @@ use tracing::{info, warn};
 pub use self::supervise::Signals;
 use self::{lease_task::CANCEL_TIMEOUT, process::Process, supervise::Supervisor, wiring::Wiring};
 use crate::options::Config;
-use outrigger_kubernetes::{client::ApiServer, watch::Sight};
-use outrigger_provider_client::{Connect, DownCause, Provider, ProviderSocket};
+use outrigger_kube::{client::ApiServer, watch::Sight};
+use outrigger_provider::{Connect, DownCause, Provider, ProviderSocket};
 use outrigger_runtime::telemetry::Telemetry;
 
 /// Name of this program in events and towards providers (E-6).

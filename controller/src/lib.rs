@@ -2,12 +2,14 @@
 //! gRPC contract.
 //!
 //! ```text
-//!  options ─► app ─► kubernetes (watches, stores, leader) ─► loops ─► provider-client
+//!  options ─► app ─► kube (watches, stores, leader) ─► loops ─► provider
 //! ```
 //!
-//! This crate is the command line and the wiring; the crates below it do the work.
+//! This crate is the command line, the wiring and the HTTPS server; the crates below it do the work.
 
 pub mod app;
 pub mod command;
 pub mod open_files;
 pub mod options;
+pub mod server;
+pub mod webhook;

@@ -26,13 +26,13 @@ mod webhook;
 
 use std::{collections::BTreeMap, env, ffi::OsString, process::ExitCode, time::Duration};
 
+use crate::server::settings::PageSettings;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches, Parser,
     builder::Str, error::ErrorKind, parser::ValueSource,
 };
 use outrigger_core::{go_duration, text::without_login};
 use outrigger_runtime::VERSION;
-use outrigger_server::settings::PageSettings;
 
 pub use self::config::Config;
 use self::{

@@ -17,9 +17,11 @@ mod words;
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Error;
-use outrigger_controller::options::{Config, config::OutputForm, no_effect::NO_EFFECT, parse_from};
+use outrigger_controller::{
+    options::{Config, config::OutputForm, no_effect::NO_EFFECT, parse_from},
+    server::settings::Certificate,
+};
 use outrigger_core::{node::deletion_limit::DeletionLimits, targets::Pace};
-use outrigger_server::settings::Certificate;
 
 fn parse(args: &[&str]) -> Result<Config, Error> {
     parse_with(args, &[])

@@ -3,38 +3,15 @@
 use std::{fs, path::Path};
 
 /// Each crate, and those that it may depend on.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 6] = [
     ("core", &[]),
     ("runtime", &["core"]),
-    ("kubernetes", &["core", "runtime"]),
-    ("provider-client", &["core", "runtime"]),
-    (
-        "loops",
-        &["core", "runtime", "kubernetes", "provider-client"],
-    ),
-    ("server", &["core", "runtime", "kubernetes"]),
-    (
-        "volumes",
-        &[
-            "core",
-            "runtime",
-            "kubernetes",
-            "provider-client",
-            "loops",
-            "server",
-        ],
-    ),
+    ("kube", &["core", "runtime"]),
+    ("provider", &["core", "runtime"]),
+    ("loops", &["core", "runtime", "kube", "provider"]),
     (
         "controller",
-        &[
-            "core",
-            "runtime",
-            "kubernetes",
-            "provider-client",
-            "loops",
-            "server",
-            "volumes",
-        ],
+        &["core", "runtime", "kube", "provider", "loops"],
     ),
 ];
 

@@ -114,14 +114,11 @@ fn metrics(text: &str) -> impl Iterator<Item = &str> {
         "outrigger_api",
         "outrigger_controller",
         "outrigger_core",
-        "outrigger_kubernetes",
+        "outrigger_kube",
         "outrigger_loops",
-        "outrigger_provider",
         "outrigger_conformance",
-        "outrigger_provider_client",
+        "outrigger_provider",
         "outrigger_runtime",
-        "outrigger_server",
-        "outrigger_volumes",
     ];
     words.filter(move |word| {
         word.starts_with("outrigger_")

@@ -6,20 +6,16 @@ use outrigger_core::{event::EventContent, node::NodeView};
 use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 
-use outrigger_kubernetes::{
+use crate::queue::{self, Queue};
+use outrigger_kube::{
     api::Api,
     events::{ObjectRef, Recorder},
     leader::Handle,
     store::Store,
     watch::Resync,
 };
-use outrigger_provider_client::Provider;
-use outrigger_runtime::{
-    fence::Fence,
-    history::History,
-    queue::{self, Queue},
-    telemetry::Repeats,
-};
+use outrigger_provider::Provider;
+use outrigger_runtime::{fence::Fence, history::History, telemetry::Repeats};
 
 /// The clients and the store of a loop, the same in each lease term.
 #[derive(Clone)]

@@ -20,11 +20,12 @@ use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::context::{LoopContext, LoopParts, Term};
-use outrigger_provider_client::{Provider, ProviderState, Slot};
-use outrigger_runtime::queue::{
-    self, Backoff, Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics, Taken,
+use crate::{
+    context::{LoopContext, LoopParts, Term},
+    queue::{self, Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics, Taken},
 };
+use outrigger_provider::{Provider, ProviderState, Slot};
+use outrigger_runtime::backoff::Backoff;
 
 /// How often the gauges of a loop are set.
 const GAUGES: Duration = Duration::from_secs(5);

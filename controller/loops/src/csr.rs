@@ -35,20 +35,17 @@ pub use self::metrics::CsrMetrics;
 use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task},
+    queue::{Outcome, Priority, QueueMetrics},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     csrs::Approval,
     error::ApiError,
     events::ObjectRef,
     store::{Change, Store},
     writer::ObjectWriter,
 };
-use outrigger_provider_client::{LookupPurpose, Slot};
-use outrigger_runtime::{
-    clock::time_of_day,
-    log_repeated,
-    queue::{Backoff, Outcome, Priority, QueueMetrics},
-};
+use outrigger_provider::{LookupPurpose, Slot};
+use outrigger_runtime::{backoff::Backoff, clock::time_of_day, log_repeated};
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "kubelet-serving-approving-controller";
@@ -103,7 +100,7 @@ pub fn subscribe(csrs: &Store<CsrView>, metrics: &QueueMetrics) -> LoopInputs<Ar
         };
         match change {
             Change::Added(csr) | Change::Updated(_, csr) if csr.pending.is_some() => {
-                queue.add(Arc::clone(&csr.name), origin.priority());
+                queue.add(Arc::clone(&csr.name), origin.into());
             }
             Change::Added(csr) | Change::Updated(_, csr) | Change::Deleted(csr) => {
                 queue.remove(&csr.name);

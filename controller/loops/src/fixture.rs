@@ -57,8 +57,9 @@ pub use self::{
 use crate::{
     context::{LoopContext, LoopParts, Term},
     control_loop::{self, ControlLoop, Host, LoopInputs},
+    queue::QueueMetrics,
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     api::Api,
     events::{EventMetrics, Events, Recorder},
     fixture::{Cluster, PATIENCE, UNINITIALIZED},
@@ -66,11 +67,10 @@ use outrigger_kubernetes::{
     store::{Origin, Store},
     watch::Sight,
 };
-use outrigger_provider_client::Provider;
+use outrigger_provider::Provider;
 use outrigger_runtime::{
     fence::Fence,
     history::{History, HistoryMetrics},
-    queue::QueueMetrics,
 };
 
 /// A cloud on the paused clock.

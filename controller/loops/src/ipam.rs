@@ -38,14 +38,15 @@ use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task, TermState},
     lifecycle::OnLookup,
+    queue::{Outcome, Priority, Queue, QueueMetrics},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     decode::Item,
     nodes::{self, NodeWriter},
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::Slot;
-use outrigger_runtime::queue::{Backoff, Outcome, Priority, Queue, QueueMetrics};
+use outrigger_provider::Slot;
+use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "node-ipam-controller";
@@ -165,7 +166,7 @@ fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, 
         .current()
         .is_some_and(|state| state.observe(&node.name));
     if is_due || node.pod_cidrs.is_empty() {
-        queue.add(Arc::clone(&node.name), origin.priority());
+        queue.add(Arc::clone(&node.name), origin.into());
     }
 }
 

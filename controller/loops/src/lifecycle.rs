@@ -48,16 +48,14 @@ use crate::{
     control_loop::{ControlLoop, LoopInputs, Task},
     node_effects::{NodeEffects, PendingNodeEffects},
     not_managed::NotManaged,
+    queue::{Outcome, Priority, Queue, QueueMetrics},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::Slot;
-use outrigger_runtime::{
-    clock::Clock,
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
-};
+use outrigger_provider::Slot;
+use outrigger_runtime::{backoff::Backoff, clock::Clock};
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
 pub const NAME: &str = "cloud-node-lifecycle-controller";
@@ -176,7 +174,7 @@ fn concerns(node: &NodeView) -> bool {
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
-    queue.add(Arc::clone(&node.name), origin.priority());
+    queue.add(Arc::clone(&node.name), origin.into());
 }
 
 impl NodeLifecycle {

@@ -38,13 +38,14 @@ use crate::{
     lifecycle::OnLookup,
     node_effects::NodeEffects,
     not_managed::NotManaged,
+    queue::{Outcome, Priority, QueueMetrics},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider_client::{InstancesCapability, Slot};
-use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
+use outrigger_provider::{InstancesCapability, Slot};
+use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
 pub const NAME: &str = "cloud-node-controller";
@@ -97,7 +98,7 @@ pub fn subscribe(
         Change::Added(node) => {
             claim(state.current(), node);
             if needs_something(node) {
-                queue.add(Arc::clone(&node.name), origin.priority());
+                queue.add(Arc::clone(&node.name), origin.into());
             }
         }
         Change::Updated(..) if origin == Origin::Write => {}
@@ -118,7 +119,7 @@ pub fn subscribe(
             }
             // A write that a pause has left unfinished does not show on the Node.
             if needs_something(node) || (old.is_paused() && !node.is_paused()) {
-                queue.add(Arc::clone(&node.name), origin.priority());
+                queue.add(Arc::clone(&node.name), origin.into());
             }
         }
         Change::Deleted(node) => {

@@ -16,7 +16,7 @@ use outrigger_core::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use outrigger_kubernetes::{error::ApiError, nodes::NodeWriter};
+use outrigger_kube::{error::ApiError, nodes::NodeWriter};
 use outrigger_runtime::clock::time_of_day;
 
 use crate::context::LoopParts;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::info;
 
-use outrigger_kubernetes::store::Store;
+use outrigger_kube::store::Store;
 
 /// So long the answer counts: one mistake of a provider must not last as long as its process.
 pub(crate) const ASKED_AGAIN: Duration = Duration::from_mins(5);

@@ -40,13 +40,14 @@ use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task},
     node_effects::NodeEffects,
+    queue::{Outcome, Priority, QueueMetrics},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Store},
 };
-use outrigger_provider_client::Slot;
-use outrigger_runtime::queue::{Backoff, Outcome, Priority, QueueMetrics};
+use outrigger_provider::Slot;
+use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "node-route-controller";
@@ -107,7 +108,7 @@ pub fn subscribe(
         // A heartbeat changes no destination.
         if !destinations.is_empty() {
             let keys = destinations.into_iter().map(RouteKey::Destination);
-            queue.add_all(keys, origin.priority());
+            queue.add_all(keys, origin.into());
         }
         // The condition of one with Pod CIDRs follows its destinations.
         let is_due = match change {
@@ -119,7 +120,7 @@ pub fn subscribe(
             && is_due
             && node.pod_cidrs.is_empty()
         {
-            queue.add(RouteKey::Node(Arc::clone(&node.name)), origin.priority());
+            queue.add(RouteKey::Node(Arc::clone(&node.name)), origin.into());
         }
     });
     inputs

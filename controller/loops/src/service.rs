@@ -63,10 +63,10 @@ pub use self::{
 use crate::{
     context::{LoopContext, LoopParts, Term},
     control_loop::{ControlLoop, Task},
+    queue::{Concurrency, Outcome, Priority},
 };
-use outrigger_kubernetes::{services::ServiceWriter, store::Store};
-use outrigger_provider_client::{Provider, Slot};
-use outrigger_runtime::queue::{Concurrency, Outcome, Priority};
+use outrigger_kube::{services::ServiceWriter, store::Store};
+use outrigger_provider::{Provider, Slot};
 
 /// Name of the loop in `--controllers` and of its health check.
 pub const NAME: &str = "service-lb-controller";

@@ -24,8 +24,8 @@ use outrigger_core::{
     string_map::StringMap,
     text,
 };
-use outrigger_provider_client::{Error, OwnedLoadBalancer, Owner, Provider};
-use outrigger_runtime::queue::Backoff;
+use outrigger_provider::{Error, OwnedLoadBalancer, Owner, Provider};
+use outrigger_runtime::backoff::Backoff;
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};

@@ -1,11 +1,11 @@
-//! The ground that the other crates of the controller stand on: queues, fences, clocks, metrics and log lines.
+//! The ground that the other crates of the controller stand on: fences, clocks, back-off, metrics and log lines.
 //!
 //! Never here: Kubernetes, the provider, and decisions.
 
+pub mod backoff;
 pub mod clock;
 pub mod fence;
 pub mod history;
-pub mod queue;
 pub mod telemetry;
 
 #[cfg(any(test, feature = "fixture"))]

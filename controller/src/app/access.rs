@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fatal, supervise::Supervisor};
 use crate::options::Config;
-use outrigger_kubernetes::{
+use outrigger_kube::{
     api::Api,
     client::{Budget, Clients},
     events::{EventMetrics, Events},

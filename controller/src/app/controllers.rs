@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::Controller;
-use outrigger_kubernetes::store::Store;
+use outrigger_kube::store::Store;
 use outrigger_loops::{
     context::LoopContext,
     csr::{self, KubeletServing},
@@ -17,9 +17,9 @@ use outrigger_loops::{
     not_managed::NotManaged,
     route::{self, NodeRoute},
     service::{self, ServiceLb},
+    volume::{self, VolumeLabels},
 };
-use outrigger_provider_client::Session;
-use outrigger_volumes::volume::{self, VolumeLabels};
+use outrigger_provider::Session;
 
 /// Account of the loops over Nodes, as in upstream; node-ipam has it in upstream's kube-controller-manager.
 const NODES: &str = "node-controller";

@@ -20,7 +20,7 @@ use crate::{
     command::{is_colored, new_table},
     options::{Config, config::OutputForm},
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     api::Api,
     cluster,
     store::{Store, View},
@@ -30,7 +30,7 @@ use outrigger_loops::service::{
     TARGETS_ANNOTATION,
     dry_run::{Action, Planned, plan},
 };
-use outrigger_provider_client::PlannedChange;
+use outrigger_provider::PlannedChange;
 
 /// How long the API server and the provider may take until they are ready.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use outrigger_core::{node::NodeView, service::ServiceView};
 
-use outrigger_kubernetes::{
+use crate::server::answer::{self, Answer};
+use outrigger_kube::{
     leader::{self, Handle, Leadership},
     store::Store,
 };
 use outrigger_runtime::history::{Explanation, History, Subject};
-use outrigger_server::answer::{self, Answer};
 
 /// The objects that there are.
 pub(super) struct Stores {

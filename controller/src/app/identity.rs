@@ -8,13 +8,13 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::options::Config;
-use outrigger_kubernetes::{
+use outrigger_kube::{
     cluster::{CLUSTER_UID_ANNOTATION, SameCluster},
     events::EventContent,
     leader::Handle,
     watch::Sight,
 };
-use outrigger_provider_client::Provider;
+use outrigger_provider::Provider;
 
 /// How often the API server is asked for a UID that could not be read, and the Lease is compared with it.
 const LOOK: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::{sync::watch, time::timeout};
 
 use crate::options::config::Election;
-use outrigger_kubernetes::events::{EventContent, ObjectRef, Recorder};
-use outrigger_provider_client::{Provider, ProviderState, Session};
+use outrigger_kube::events::{EventContent, ObjectRef, Recorder};
+use outrigger_provider::{Provider, ProviderState, Session};
 
 /// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
 const GRACE: Duration = Duration::from_secs(10);
@@ -104,7 +104,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use outrigger_provider_client::DownCause;
+    use outrigger_provider::DownCause;
 
     fn down() -> ProviderState {
         ProviderState::Down {

@@ -23,8 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
-use crate::options::{Config, controllers::Controller};
-use outrigger_kubernetes::{
+use crate::{
+    options::{Config, controllers::Controller},
+    server::{Checks, Scope},
+};
+use outrigger_kube::{
     api::Api,
     leader::{
         Elector, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
@@ -33,9 +36,8 @@ use outrigger_kubernetes::{
     watch::Sight,
 };
 use outrigger_loops::context::Term;
-use outrigger_provider_client::Provider;
+use outrigger_provider::Provider;
 use outrigger_runtime::fence::Fence;
-use outrigger_server::{Checks, Scope};
 
 /// A leader that has not been able to do the work for so long lets another replica try.
 const GRACE: Duration = Duration::from_mins(1);

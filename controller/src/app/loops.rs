@@ -6,10 +6,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::supervise::Supervisor;
-use crate::options::controllers::Controller;
+use crate::{
+    options::controllers::Controller,
+    server::{Checks, Scope},
+};
 use outrigger_loops::{context::Term, control_loop::Host};
 use outrigger_runtime::telemetry::RunningControllers;
-use outrigger_server::{Checks, Scope};
 
 /// The loops that can be started. The queues of the loops fill on a standby too, so that a new
 /// leader knows at once what there is to do.

@@ -6,23 +6,21 @@ mod tests;
 
 use prometheus_client::registry::Registry;
 
-use outrigger_kubernetes::{
+use crate::{server::ServingMetrics, webhook::WebhookMetrics};
+use outrigger_kube::{
     events::EventMetrics,
     leader::LeaderMetrics,
     metrics::{ClientMetrics, WatchMetrics},
 };
 use outrigger_loops::{
     csr::CsrMetrics, ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics,
-    route::RouteMetrics, service::ServiceMetrics,
+    queue::QueueMetrics, route::RouteMetrics, service::ServiceMetrics, volume::VolumeMetrics,
 };
-use outrigger_provider_client::ProviderMetrics;
+use outrigger_provider::ProviderMetrics;
 use outrigger_runtime::{
     history::HistoryMetrics,
-    queue::QueueMetrics,
     telemetry::{self, RunningControllers},
 };
-use outrigger_server::ServingMetrics;
-use outrigger_volumes::{volume::VolumeMetrics, webhook::WebhookMetrics};
 
 /// The metrics of all parts.
 #[derive(Debug)]

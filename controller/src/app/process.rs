@@ -19,8 +19,12 @@ use super::{
     supervise::Supervisor,
     wiring::ControllerContext,
 };
-use crate::options::{Config, config::WebhookSettings};
-use outrigger_kubernetes::{
+use crate::{
+    options::{Config, config::WebhookSettings},
+    server::{Access, Checks, ClientCa, Pages, Scope, Server, ServerParts},
+    webhook::{VolumeReviewer, WebhookServer},
+};
+use outrigger_kube::{
     api::Api,
     client::{ApiServer, Clients},
     cluster::{self, Facts, SameCluster},
@@ -28,10 +32,8 @@ use outrigger_kubernetes::{
     leader::{self, Handle},
     watch::Sight,
 };
-use outrigger_provider_client::{self as provider, Connect, Provider};
+use outrigger_provider::{self as provider, Connect, Provider};
 use outrigger_runtime::history::History;
-use outrigger_server::{Access, Checks, ClientCa, Pages, Scope, Server, ServerParts};
-use outrigger_volumes::webhook::{VolumeReviewer, WebhookServer};
 
 /// Clients, servers and metrics of the process.
 pub(super) struct Process<'a> {

@@ -13,8 +13,11 @@ use super::{
     metrics::Metrics,
     supervise::Supervisor,
 };
-use crate::options::{Config, controllers::Controller};
-use outrigger_kubernetes::{
+use crate::{
+    options::{Config, controllers::Controller},
+    server::{Checks, Pages, Scope},
+};
+use outrigger_kube::{
     api::Api,
     events::Events,
     store::{Resource, Store, View},
@@ -24,9 +27,8 @@ use outrigger_loops::{
     context::{LoopContext, LoopParts},
     control_loop::{self, ControlLoop, LoopInputs},
 };
-use outrigger_provider_client::Provider;
+use outrigger_provider::Provider;
 use outrigger_runtime::history::History;
-use outrigger_server::{Checks, Pages, Scope};
 
 /// Common inputs of all loops (upstream's `ControllerContext`).
 pub(super) struct ControllerContext<'a> {

@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use http::Uri;
 use outrigger_core::text;
-use outrigger_kubernetes::{
+use outrigger_kube::{
     api::Api,
     client::{Budget, Clients, Source, SourceError},
     error::ApiError,

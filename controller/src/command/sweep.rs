@@ -8,16 +8,14 @@ use clap::Parser;
 use outrigger_core::{
     cluster_uid::is_of_another_cluster, effects::GrantedPrefixes, syntax::subdomain,
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     api::Api,
     client::{Budget, Clients, Source},
     cluster::{self, CLUSTER_UID_ANNOTATION},
     metrics::ClientMetrics,
 };
 use outrigger_loops::sweep::Sweep;
-use outrigger_provider_client::{
-    Cluster, Endpoint, Options, Provider, ProviderMetrics, ProviderSocket,
-};
+use outrigger_provider::{Cluster, Endpoint, Options, Provider, ProviderMetrics, ProviderSocket};
 use outrigger_runtime::{
     VERSION,
     telemetry::{Logging, Telemetry},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outrigger_core::go_duration;
-use outrigger_kubernetes::client::{Budget, Source};
+use outrigger_kube::client::{Budget, Source};
 
 use super::{config::ApiSettings, given};
 

@@ -10,7 +10,7 @@ use outrigger_core::{
     selector::Selector,
 };
 use outrigger_loops::route::RouteSettings;
-use outrigger_provider_client::Cluster;
+use outrigger_provider::Cluster;
 use uuid::Uuid;
 
 use super::{

@@ -2,16 +2,16 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::server::settings::{Authentication, Authorization, PageSettings, Serving};
 use clap::ValueEnum;
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Durations};
-use outrigger_kubernetes::client::{Budget, Source};
+use outrigger_kube::client::{Budget, Source};
 use outrigger_loops::{
     lifecycle::LifecycleSettings, node::NodeSettings, route::RouteSettings,
     service::ServiceSettings,
 };
-use outrigger_provider_client::{Cluster, Endpoint};
+use outrigger_provider::{Cluster, Endpoint};
 use outrigger_runtime::telemetry::Logging;
-use outrigger_server::settings::{Authentication, Authorization, PageSettings, Serving};
 
 use super::controllers::Controllers;
 

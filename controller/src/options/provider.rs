@@ -2,7 +2,7 @@
 
 use clap::Args;
 use outrigger_core::effects::GrantedPrefixes;
-use outrigger_provider_client::Endpoint;
+use outrigger_provider::Endpoint;
 
 use super::{config::ProviderSettings, given, items};
 

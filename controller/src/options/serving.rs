@@ -2,9 +2,9 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use crate::server::settings::{Authentication, Authorization, Certificate, Serving};
 use clap::Args;
 use outrigger_core::go_duration;
-use outrigger_server::settings::{Authentication, Authorization, Certificate, Serving};
 
 use super::{given, items, tls};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use outrigger_server::settings::{Certificate, TlsPolicy, TlsVersion};
+use crate::server::settings::{Certificate, TlsPolicy, TlsVersion};
 
 use super::items;
 

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::{server::settings::Serving, webhook::WEBHOOK};
 use clap::Args;
-use outrigger_server::settings::Serving;
-use outrigger_volumes::webhook::WEBHOOK;
 
 use super::{
     config::WebhookSettings,

@@ -9,7 +9,7 @@ use outrigger_controller::{
     app::{self, Signals, Surroundings},
     options,
 };
-use outrigger_kubernetes::client::{ApiServer, InProcess};
+use outrigger_kube::client::{ApiServer, InProcess};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
 
 /// The flags of each controller. Budgets of requests would be kept by the machine's clock. The time before maintenance is

@@ -14,7 +14,7 @@ use futures::{
     Stream, StreamExt as _,
     channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded},
 };
-use outrigger_provider_client::{ByteStream, Connect, Connecting};
+use outrigger_provider::{ByteStream, Connect, Connecting};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tonic::transport::server::Connected;

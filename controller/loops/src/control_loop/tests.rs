@@ -17,9 +17,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ControlLoop, LoopInputs, Task, run};
-use crate::fixture::{Fixture, Setup};
-use outrigger_provider_client::Slot;
-use outrigger_runtime::queue::{Backoff, Outcome, Priority, Queue};
+use crate::{
+    fixture::{Fixture, Setup},
+    queue::{Outcome, Priority, Queue},
+};
+use outrigger_provider::Slot;
+use outrigger_runtime::backoff::Backoff;
 
 const A_WHILE: Duration = Duration::from_mins(1);
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{COMPONENT, CsrMetrics, KubeletServing, subscribe};
 use crate::fixture::{Fixture, Setup, cloud};
-use outrigger_kubernetes::{
+use outrigger_kube::{
     fixture::settled,
     store::{Origin, Store},
 };

@@ -11,15 +11,13 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::NodeIpam;
-use outrigger_kubernetes::{
+use crate::queue::{Outcome, Priority};
+use outrigger_kube::{
     error::ApiError,
     nodes::{self, Write},
 };
-use outrigger_provider_client::LookupPurpose;
-use outrigger_runtime::{
-    log_repeated,
-    queue::{Outcome, Priority},
-};
+use outrigger_provider::LookupPurpose;
+use outrigger_runtime::log_repeated;
 
 /// The cloud names the Pod CIDRs of an instance in its own time, and no change of the Node says when.
 const AWAIT_CLOUD: Outcome = Outcome::RetryWithin(Duration::from_secs(30));

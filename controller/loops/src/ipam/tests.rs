@@ -17,7 +17,7 @@ use crate::{
     fixture::{Fixture, Setup, cloud},
     lifecycle::OnLookup,
 };
-use outrigger_kubernetes::fixture::node;
+use outrigger_kube::fixture::node;
 use outrigger_runtime::fixture::Warnings;
 
 fn from_pool(range: &str, prefix_len: u8) -> Allocator {
@@ -417,7 +417,7 @@ async fn a_node_refused_as_a_duplicate_goes_on_when_the_other_is_gone() {
     fixture.cluster.delete_node("a");
     fixture
         .nodes
-        .delete("a", outrigger_kubernetes::store::Origin::Watch);
+        .delete("a", outrigger_kube::store::Origin::Watch);
     fixture.register(node("a"));
     sleep(Duration::from_mins(30)).await;
     assert_eq!(cidrs(&fixture, "a"), [""; 0]);

@@ -17,8 +17,9 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
-use outrigger_kubernetes::{error::ApiError, nodes::Write};
-use outrigger_runtime::{clock::until, log_repeated, queue::Outcome};
+use crate::queue::Outcome;
+use outrigger_kube::{error::ApiError, nodes::Write};
+use outrigger_runtime::{clock::until, log_repeated};
 
 /// It was not done; why is in the log, and when to try again is here.
 pub(super) struct Failed(pub(super) Outcome);

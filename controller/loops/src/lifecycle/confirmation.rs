@@ -7,8 +7,8 @@ use tokio::time::sleep;
 use tracing::info;
 
 use super::NodeLifecycle;
-use outrigger_kubernetes::{events::ObjectRef, leader::Handle};
-use outrigger_runtime::queue::Priority;
+use crate::queue::Priority;
+use outrigger_kube::{events::ObjectRef, leader::Handle};
 
 /// How often the Lease, as last seen, is looked at.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use prometheus_client::metrics::{
     histogram::{Histogram, exponential_buckets},
 };
 
-use outrigger_provider_client::Error;
+use outrigger_provider::Error;
 use outrigger_runtime::{metric_families, telemetry::Labels};
 
 metric_families! {

@@ -17,12 +17,11 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::{NAME, NodeLifecycle, act::Failed, questions};
-use crate::not_managed::ASKED_AGAIN;
-use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
+use crate::{not_managed::ASKED_AGAIN, queue::Outcome};
+use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
 use outrigger_runtime::{
     clock::{time_of_day, until},
     history::Subject,
-    queue::Outcome,
 };
 
 /// How long the answer about a Node waits for that about another one: both leave in one call, unless one has hung before.

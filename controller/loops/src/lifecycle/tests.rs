@@ -26,7 +26,7 @@ use crate::{
     fixture::{Fixture, Setup, cloud},
     not_managed::NotManaged,
 };
-use outrigger_kubernetes::fixture::settled;
+use outrigger_kube::fixture::settled;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

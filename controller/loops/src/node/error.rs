@@ -5,15 +5,15 @@ use outrigger_core::{
     node::{claims::Duplicate, initialize, instance::AskedFor},
 };
 
-use outrigger_kubernetes::error::ApiError;
-use outrigger_runtime::queue::Outcome;
+use crate::queue::Outcome;
+use outrigger_kube::error::ApiError;
 
 /// Why a node could not be initialised this time: its taint stays, nothing else is changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NodeSyncError {
     /// The provider could not say.
     #[error("failed to get instance metadata: {0}")]
-    Lookup(#[from] outrigger_provider_client::Error),
+    Lookup(#[from] outrigger_provider::Error),
     /// The provider knows no such machine, perhaps not yet. Deleting is another loop's business.
     #[error("failed to get instance metadata: instance not found: {0}")]
     Absent(AskedFor),

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::node_effects::PendingNodeEffects;
-use outrigger_kubernetes::store::Store;
+use outrigger_kube::store::Store;
 use outrigger_runtime::clock::{Clock, until};
 
 /// From the first look at a node to the event about its taint: the cloud may not show a new instance yet.

@@ -30,8 +30,8 @@ use super::{
     memory::{NodeMemory, RefreshInput},
     sync::policy,
 };
-use outrigger_provider_client::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
-use outrigger_runtime::queue::Priority;
+use crate::queue::Priority;
+use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
 
 /// The provider may answer from a cache that is at most this part of the period old.
 const MAX_STALENESS: f64 = 0.2;

@@ -25,14 +25,16 @@ use super::{
     error::NodeSyncError,
     memory::{NodeMemory, PATIENCE, RefreshInput},
 };
-use crate::not_managed::ASKED_AGAIN;
-use outrigger_kubernetes::{error::ApiError, nodes::Write};
-use outrigger_provider_client::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
+use crate::{
+    not_managed::ASKED_AGAIN,
+    queue::{Outcome, Priority},
+};
+use outrigger_kube::{error::ApiError, nodes::Write};
+use outrigger_provider::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
     clock::{time_of_day, until},
     history::Subject,
     log_repeated,
-    queue::{Outcome, Priority},
 };
 
 impl CloudNode {

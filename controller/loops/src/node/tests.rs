@@ -26,7 +26,7 @@ use crate::{
     fixture::{Fixture, Setup, cloud},
     not_managed::NotManaged,
 };
-use outrigger_kubernetes::fixture::{POLICY, UNINITIALIZED, node};
+use outrigger_kube::fixture::{POLICY, UNINITIALIZED, node};
 
 /// In which each initialised node is looked at once.
 const PERIOD: Duration = Duration::from_mins(5);

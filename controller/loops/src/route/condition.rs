@@ -7,12 +7,12 @@ use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::{RouteKey, decider::RouteDecider};
-use crate::{context::LoopContext, node_effects::NodeEffects};
-use outrigger_kubernetes::{
+use crate::{context::LoopContext, node_effects::NodeEffects, queue::Outcome};
+use outrigger_kube::{
     error::ApiError,
     nodes::{NodeWriter, Write},
 };
-use outrigger_runtime::{log_repeated, queue::Outcome};
+use outrigger_runtime::log_repeated;
 
 /// Writes the condition of Nodes, and the effects on them.
 pub(super) struct NetworkConditions {

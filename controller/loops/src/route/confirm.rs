@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::RouteKey;
 use crate::context::LoopContext;
-use outrigger_kubernetes::{decode::Item, error::ApiError, nodes};
+use outrigger_kube::{decode::Item, error::ApiError, nodes};
 use outrigger_runtime::log_repeated;
 
 /// Asks the API server. One list of all Nodes serves all keys that wait for one.

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::{RouteKey, RouteMetrics, RouteState, metrics::SyncOutcome};
 use crate::context::LoopContext;
-use outrigger_provider_client::Error;
+use outrigger_provider::Error;
 use outrigger_runtime::log_repeated;
 
 /// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`], and to the period.

@@ -11,8 +11,8 @@ use tracing::{debug, warn};
 
 use super::{RouteKey, RouteMetrics, RouteState};
 use crate::context::LoopContext;
-use outrigger_kubernetes::events::{EventContent, ObjectRef};
-use outrigger_provider_client::Error;
+use outrigger_kube::events::{EventContent, ObjectRef};
+use outrigger_provider::Error;
 use outrigger_runtime::log_repeated;
 
 /// A route could not be made.

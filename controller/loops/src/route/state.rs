@@ -14,10 +14,13 @@ use outrigger_core::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{RouteKey, sync::is_for_owner};
-use crate::{context::LoopContext, node_effects::PendingNodeEffects};
-use outrigger_kubernetes::store::Store;
-use outrigger_provider_client::Error;
-use outrigger_runtime::queue::{Priority, Queue};
+use crate::{
+    context::LoopContext,
+    node_effects::PendingNodeEffects,
+    queue::{Priority, Queue},
+};
+use outrigger_kube::store::Store;
+use outrigger_provider::Error;
 
 /// The routes and Nodes that decisions of one lease term rest on.
 pub struct RouteState {

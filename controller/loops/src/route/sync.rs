@@ -15,9 +15,12 @@ use super::{
     RouteKey, RouteMetrics, RouteState, confirm::NodeConfirmer, decider::RouteDecider,
     list::RouteLists, metrics::SyncOutcome, report::RouteReporter,
 };
-use crate::{context::LoopContext, node_effects::NodeEffects};
-use outrigger_provider_client::Error;
-use outrigger_runtime::queue::{Outcome, Priority};
+use crate::{
+    context::LoopContext,
+    node_effects::NodeEffects,
+    queue::{Outcome, Priority},
+};
+use outrigger_provider::Error;
 
 /// Name of the method, for an error of its answer.
 const CREATE: &str = "CreateRoute";

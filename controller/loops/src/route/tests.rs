@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{COMPONENT, NodeRoute, RouteMetrics, RouteSettings, subscribe};
 use crate::fixture::{Fixture, Setup};
-use outrigger_kubernetes::fixture::settled;
+use outrigger_kube::fixture::settled;
 
 mod conditions;
 mod deletions;

@@ -22,12 +22,9 @@ use super::{
     states::{Orphaned, ServiceKey},
     write::{Writes, call_result, retry_as_deletion},
 };
-use outrigger_provider_client::{Provider, Slot};
-use outrigger_runtime::{
-    clock::until,
-    fence::Fence,
-    queue::{Outcome, Priority, Queue},
-};
+use crate::queue::{Outcome, Priority, Queue};
+use outrigger_provider::{Provider, Slot};
+use outrigger_runtime::{clock::until, fence::Fence};
 
 /// Deletions of load balancers.
 pub(super) struct Cleanup {

@@ -24,8 +24,8 @@ use super::{
     lease_targets::LeaseTargets,
     states::{ServiceKey, ServiceState, ServiceStates},
 };
-use outrigger_kubernetes::store::Store;
-use outrigger_provider_client::Provider;
+use outrigger_kube::store::Store;
+use outrigger_provider::Provider;
 use outrigger_runtime::{
     clock::{Clock, time_of_day},
     history::{History, Subject},

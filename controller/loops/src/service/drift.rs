@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::{decisions::Decisions, metrics::ServiceMetrics, states::ServiceKey};
-use outrigger_provider_client::Provider;
-use outrigger_runtime::queue::{Priority, Queue};
+use crate::queue::{Priority, Queue};
+use outrigger_provider::Provider;
 
 /// Comparisons in flight together.
 const COMPARISONS: usize = 8;

@@ -15,7 +15,7 @@ use outrigger_core::{
     targets::{Inheritance, TargetPool},
 };
 
-use outrigger_provider_client::{PlanOperation, PlannedChange, Provider};
+use outrigger_provider::{PlanOperation, PlannedChange, Provider};
 
 /// Plans that are asked for together.
 const AT_ONCE: usize = 8;

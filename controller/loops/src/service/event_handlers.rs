@@ -18,13 +18,10 @@ use super::{
     rollout::NodeChanges,
     states::{ServiceKey, ServiceStates},
 };
-use crate::control_loop::LoopInputs;
-use outrigger_kubernetes::store::{Change, Origin, Store};
-use outrigger_provider_client::Provider;
-use outrigger_runtime::{
-    clock::Clock,
-    queue::{Backoff, QueueMetrics},
-};
+use crate::{control_loop::LoopInputs, queue::QueueMetrics};
+use outrigger_kube::store::{Change, Origin, Store};
+use outrigger_provider::Provider;
+use outrigger_runtime::{backoff::Backoff, clock::Clock};
 
 /// Upstream's back-off of Services (S-2).
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
@@ -74,7 +71,7 @@ pub fn subscribe(
                 if lost_finalizer(old, service, capability.as_deref())
                     && states.is_some_and(|states| states.with(&key, |s| s.mark_orphaned(old)))
                 {
-                    queue.add(key, origin.priority());
+                    queue.add(key, origin.into());
                     return;
                 }
                 let is_resync = Arc::ptr_eq(old, service);
@@ -111,7 +108,7 @@ pub fn subscribe(
                 if states
                     .is_some_and(|states| states.with(&key, |s| s.gone_from_store(service, left)))
                 {
-                    queue.add(key, origin.priority());
+                    queue.add(key, origin.into());
                 } else if states.is_none() {
                     // On a standby: the leader has cleaned up before the finalizer went. A lease term knows only
                     // the Services of its time.
@@ -121,7 +118,7 @@ pub fn subscribe(
             }
         };
         if may_concern(service) {
-            queue.add(ServiceKey::of(service), origin.priority());
+            queue.add(ServiceKey::of(service), origin.into());
         }
     });
     let changes = Arc::clone(&node_changes);

@@ -14,7 +14,7 @@ use outrigger_core::targets::{Inheritance, Revision, TargetsRecord};
 use parking_lot::Mutex;
 use tokio::sync::{self, Notify, futures::Notified};
 
-use outrigger_kubernetes::leader::{Handle, LeaseTerm};
+use outrigger_kube::leader::{Handle, LeaseTerm};
 
 /// Annotation of the Lease with the [`TargetsRecord`].
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";

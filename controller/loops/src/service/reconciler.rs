@@ -23,12 +23,9 @@ use super::{
     states::{ServiceKey, ServiceState, ServiceStates},
     write::{WRITING_STATUS, Writes, call_result},
 };
-use outrigger_provider_client::{Error, Provider, Slot};
-use outrigger_runtime::{
-    clock::until,
-    fence::Fence,
-    queue::{Outcome, Priority, Queue},
-};
+use crate::queue::{Outcome, Priority, Queue};
+use outrigger_provider::{Error, Provider, Slot};
+use outrigger_runtime::{clock::until, fence::Fence};
 
 /// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
 /// may have the address that this one asks for.

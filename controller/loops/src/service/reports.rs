@@ -24,7 +24,7 @@ use super::{
     metrics::ServiceMetrics,
     states::ServiceKey,
 };
-use outrigger_provider_client::Provider;
+use outrigger_provider::Provider;
 
 /// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);

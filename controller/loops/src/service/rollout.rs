@@ -32,11 +32,9 @@ use super::{
     metrics::ServiceMetrics,
     states::ServiceKey,
 };
-use outrigger_kubernetes::store::Store;
-use outrigger_runtime::{
-    clock::until,
-    queue::{Priority, Queue},
-};
+use crate::queue::{Priority, Queue};
+use outrigger_kube::store::Store;
+use outrigger_runtime::clock::until;
 
 /// From progress to the check whether all have the targets, which goes over all Services.
 const CHECK_DELAY: Duration = Duration::from_millis(500);

@@ -15,9 +15,9 @@ use super::{
     rollout::Rollout,
     states::{ServiceKey, ServiceState},
 };
-use outrigger_kubernetes::watch::Resync;
-use outrigger_provider_client::{Provider, Session};
-use outrigger_runtime::queue::{Priority, Queue};
+use crate::queue::{Priority, Queue};
+use outrigger_kube::watch::Resync;
+use outrigger_provider::{Provider, Session};
 
 /// The sessions with the provider.
 pub(super) struct Sessions {

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 
 use self::rig::{Rig, Setup};
 use crate::fixture::cloud;
-use outrigger_kubernetes::fixture::service;
+use outrigger_kube::fixture::service;
 
 const WEB: &str = "shop/web";
 

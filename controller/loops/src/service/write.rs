@@ -20,13 +20,14 @@ use super::{
     metrics::ServiceMetrics,
     states::{ServiceKey, ServiceState},
 };
-use outrigger_kubernetes::{
+use crate::queue::Outcome;
+use outrigger_kube::{
     error::ApiError,
     events::{ObjectRef, Recorder},
     services::ServiceWriter,
 };
-use outrigger_provider_client::{Error, Provider};
-use outrigger_runtime::{log_repeated, queue::Outcome, telemetry::Repeats};
+use outrigger_provider::{Error, Provider};
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
 const ATTEMPTS: u32 = 5;

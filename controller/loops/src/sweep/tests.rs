@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use outrigger_api::v1;
 use outrigger_core::effects::GrantedPrefixes;
-use outrigger_provider_client::{
+use outrigger_provider::{
     Cluster, Options, ProviderMetrics,
     fixture::{Fake, Pipe, Reply, Step, handshake},
 };

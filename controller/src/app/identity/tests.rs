@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::process::provider_options, *};
 use crate::options;
-use outrigger_kubernetes::{api::Api, cluster::Facts, fixture::scripted};
-use outrigger_provider_client::{
+use outrigger_kube::{api::Api, cluster::Facts, fixture::scripted};
+use outrigger_provider::{
     ProviderMetrics,
     fixture::{Fake, Pipe},
 };

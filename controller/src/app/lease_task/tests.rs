@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::process::provider_options, *};
 use crate::options;
-use outrigger_kubernetes::{
+use outrigger_kube::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts, SameCluster},
     error::ApiError,
     events::EventContent,
@@ -24,7 +24,7 @@ use outrigger_kubernetes::{
     watch::{Health, Sight},
 };
 use outrigger_loops::context::Term;
-use outrigger_provider_client::{
+use outrigger_provider::{
     ProviderMetrics,
     fixture::{Fake, Pipe},
 };

@@ -7,12 +7,13 @@ use prometheus_client::registry::Registry;
 mod documented;
 
 use super::Metrics;
-use outrigger_runtime::queue::{Backoff, Queue};
-use outrigger_server::fixture::{
+use crate::server::fixture::{
     Running, begin,
     client::{Identity, Reply, fetch},
     cluster::Cluster,
 };
+use outrigger_loops::queue::Queue;
+use outrigger_runtime::backoff::Backoff;
 
 /// The request header of Prometheus 3.
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\

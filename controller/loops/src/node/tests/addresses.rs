@@ -20,7 +20,7 @@ use super::{
     start,
 };
 use crate::fixture::Fixture;
-use outrigger_kubernetes::fixture::{node, settled};
+use outrigger_kube::fixture::{node, settled};
 
 const PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{PERIOD, hosted_with, synthesizing};
 use crate::fixture::{Fixture, cloud};
-use outrigger_kubernetes::fixture::node;
+use outrigger_kube::fixture::node;
 
 const INSTANCE: &str = "status.mock.example/instance";
 const STATUS: &str = "PATCH /api/v1/nodes/n1/status";

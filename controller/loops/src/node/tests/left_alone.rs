@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{PERIOD, start, start_in, synthesizing};
 use crate::fixture::Fixture;
-use outrigger_kubernetes::fixture::{node, settled};
+use outrigger_kube::fixture::{node, settled};
 use outrigger_runtime::fixture::Warnings;
 
 fn slow() -> Fixture {

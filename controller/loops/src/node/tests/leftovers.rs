@@ -16,9 +16,9 @@ use crate::{
     ipam, lifecycle,
     node::subscribe,
     not_managed::NotManaged,
+    queue::Queue,
 };
-use outrigger_kubernetes::fixture::node;
-use outrigger_runtime::queue::Queue;
+use outrigger_kube::fixture::node;
 
 /// A machine of this name, and its provider ID.
 fn machine(fixture: &Fixture, name: &str) -> String {

@@ -12,7 +12,7 @@ use crate::{
     fixture::{Fixture, cloud, days_and_hours, each_costs_as_much},
     lifecycle,
 };
-use outrigger_kubernetes::fixture::{node, settled};
+use outrigger_kube::fixture::{node, settled};
 
 /// So many nodes, initialised, in a cloud that is best asked like this.
 pub(super) async fn fleet(count: usize, preference: Preference) -> Fixture {

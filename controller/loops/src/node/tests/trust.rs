@@ -12,7 +12,7 @@ use crate::{
     fixture::{Fixture, cloud},
     lifecycle,
 };
-use outrigger_kubernetes::fixture::{UNINITIALIZED, node, settled};
+use outrigger_kube::fixture::{UNINITIALIZED, node, settled};
 
 fn spoil(fixture: &Fixture, answer: BadAnswer) -> Fault {
     let fault = Fault::on(Method::BatchGetInstances, Effect::BadAnswer(answer));

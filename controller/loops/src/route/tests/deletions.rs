@@ -41,7 +41,7 @@ async fn a_node_that_only_the_store_lacks_keeps_its_route() {
     let (changed, written) = (changes(&fixture), fixture.api_writes().len());
     fixture
         .nodes
-        .delete("a", outrigger_kubernetes::store::Origin::Watch);
+        .delete("a", outrigger_kube::store::Origin::Watch);
     fixture.settle().await;
     assert_eq!(changes(&fixture), changed);
     // It is gone by the next list, though no watch has said so.

@@ -14,7 +14,7 @@ use outrigger_core::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use outrigger_kubernetes::store::Change;
+use outrigger_kube::store::Change;
 
 /// Changes of the nodes that are not in the targets yet. Filled on a standby too.
 pub(in crate::service) struct NodeChanges {

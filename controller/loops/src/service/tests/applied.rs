@@ -4,7 +4,7 @@ use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 use crate::service::TARGETS_ANNOTATION;
-use outrigger_kubernetes::fixture::lease::Mood;
+use outrigger_kube::fixture::lease::Mood;
 
 /// The revision that the Lease names, if it names one.
 pub(super) fn annotation(rig: &Rig) -> Option<String> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::*;
-use outrigger_kubernetes::store::Origin;
+use outrigger_kube::store::Origin;
 
 /// Replaces the whole Service, like a manifest without finalizers.
 fn replaced(web: &mut Value) {

@@ -20,7 +20,7 @@ use crate::{
         subscribe,
     },
 };
-use outrigger_kubernetes::{
+use outrigger_kube::{
     fixture::{Cluster, PATIENCE, durations, lease::Store as LeaseStore, settled},
     leader::{Elector, Handle, LeaderConfig, LeaderMetrics},
     watch::Sight,

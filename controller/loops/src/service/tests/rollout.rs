@@ -3,7 +3,7 @@
 use outrigger_core::targets::LABEL_EXCLUDE;
 
 use super::{applied::annotation, *};
-use outrigger_kubernetes::fixture::{lease::Mood, settled};
+use outrigger_kube::fixture::{lease::Mood, settled};
 
 /// One call for each of 100 Services, not one for each of 10 nodes (not S-57).
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::service::TARGETS_ANNOTATION;
-use outrigger_kubernetes::fixture::settled;
+use outrigger_kube::fixture::settled;
 
 fn selecting(name: &str, selector: &str) -> Value {
     let mut service = service(name);

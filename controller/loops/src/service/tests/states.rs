@@ -12,7 +12,7 @@ use crate::{
         subscribe,
     },
 };
-use outrigger_kubernetes::store::Origin;
+use outrigger_kube::store::Origin;
 
 fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
     let mut json = service(name);

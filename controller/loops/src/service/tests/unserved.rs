@@ -7,7 +7,7 @@ use super::{
     rig::{Rig, Setup},
     secs,
 };
-use outrigger_kubernetes::fixture::service;
+use outrigger_kube::fixture::service;
 use outrigger_runtime::fixture::Warnings;
 
 /// Error with which a gRPC library answers for a method that the provider lacks.

@@ -11,7 +11,7 @@ use super::{
     rig::{Rig, Setup},
     secs, with_services,
 };
-use outrigger_kubernetes::fixture::service;
+use outrigger_kube::fixture::service;
 use outrigger_runtime::fixture::Warnings;
 
 fn retry(code: Code, reason: &str, after: Duration) -> InjectedError {

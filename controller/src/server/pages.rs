@@ -1,0 +1,184 @@
+//! Pages for people: `/configz`, `/flagz`, `/statusz`, what is under `/debug`, and `/explain/` for `explain`.
+
+#![allow(clippy::unused_async, reason = "axum's handlers are async")]
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Path, State},
+    routing::{get, put},
+};
+use http::StatusCode;
+use jiff::{Timestamp, tz::TimeZone};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::answer::{self, Answer};
+use crate::server::settings::PageSettings;
+use outrigger_runtime::VERSION;
+
+const NAME: &str = "cloud-controller-manager";
+
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no \
+                       formatting compatibility guarantees and is for debugging purposes only.";
+
+/// A profile of one's own process needs a signal handler that walks stacks, which no library in Rust
+/// does without having crashed programs (tikv/pprof-rs#36).
+const NO_PROFILES: &str = "no profile is taken from within: use `perf record --call-graph dwarf --pid PID` on the node \
+                           for the CPU; see process_resident_memory_bytes in /metrics for memory, and /debug/ for what \
+                           is held.\n";
+
+/// Longest body, which holds a number, in bytes.
+const LONGEST_BODY: usize = 1024;
+
+/// Sets `-v` of the whole process.
+type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
+
+/// Writes what a part holds at the moment.
+type Dump = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Answers why an object is as it is; the text is what follows `/explain/`.
+type Explain = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
+
+/// Contents of the pages. Clones share the dumps.
+#[derive(Clone)]
+pub struct Pages {
+    settings: Arc<PageSettings>,
+    set_verbosity: SetVerbosity,
+    dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
+    explain: Arc<OnceLock<Explain>>,
+    started: Timestamp,
+    since: Instant,
+}
+
+impl Pages {
+    /// Pages of a process that starts now; `PUT /debug/flags/v` ends in `set_verbosity`.
+    pub fn new(
+        settings: PageSettings,
+        set_verbosity: impl Fn(u32) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            set_verbosity: Arc::new(set_verbosity),
+            dumps: Arc::default(),
+            explain: Arc::default(),
+            started: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Serves what `dump` writes at `/debug/NAME`, with `--profiling`, such as the keys in a queue.
+    pub fn dump(&self, name: &str, dump: impl Fn() -> String + Send + Sync + 'static) {
+        self.dumps.write().insert(name.to_owned(), Arc::new(dump));
+    }
+
+    /// Serves the answers of `explain` under `/explain/`; it gets the rest of the path. To be called once: a second call
+    /// changes nothing.
+    pub fn explain_by(&self, explain: impl Fn(&str) -> Answer + Send + Sync + 'static) {
+        let _ = self.explain.set(Arc::new(explain));
+    }
+
+    /// The pages that the settings ask for.
+    pub(super) fn router(self) -> Router {
+        let mut router = Router::new()
+            .route("/configz", get(Self::configz))
+            .route("/explain/{*object}", get(Self::explained));
+        if self.settings.flagz.is_some() {
+            router = router.route("/flagz", get(Self::flagz));
+        }
+        if self.settings.statusz {
+            router = router.route("/statusz", get(Self::statusz));
+        }
+        if self.settings.profiling {
+            let not_put = (StatusCode::NOT_ACCEPTABLE, "unsupported http method\n");
+            let verbosity = put(Self::verbosity).fallback(not_put);
+            let no_profiles = (StatusCode::NOT_IMPLEMENTED, NO_PROFILES);
+            router = router
+                .route("/debug/", get(Self::index))
+                .route("/debug/flags", get("v\n"))
+                .route("/debug/flags/v", verbosity)
+                .route("/debug/pprof/", get(no_profiles))
+                .route("/debug/pprof/{profile}", get(no_profiles))
+                .route("/debug/{*name}", get(Self::dumped));
+        }
+        let limit = DefaultBodyLimit::max(LONGEST_BODY);
+        router.layer(limit).with_state(self)
+    }
+
+    async fn configz(State(pages): State<Self>) -> Answer {
+        let object = format!("{}\n", pages.settings.configz);
+        answer::body(StatusCode::OK, answer::JSON, object)
+    }
+
+    async fn explained(State(pages): State<Self>, Path(object): Path<String>) -> Answer {
+        let Some(explain) = pages.explain.get() else {
+            let text = "this replica is starting, and has decided nothing yet";
+            return answer::error(StatusCode::SERVICE_UNAVAILABLE, text);
+        };
+        explain(&object)
+    }
+
+    /// In the format of Kubernetes' z-pages.
+    async fn flagz(State(pages): State<Self>) -> String {
+        let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
+        for (name, value) in pages.settings.flagz.iter().flatten() {
+            let _ = writeln!(page, "{name}={value}");
+        }
+        page
+    }
+
+    /// In the format of Kubernetes' z-pages.
+    async fn statusz(State(pages): State<Self>) -> String {
+        let started = pages.started.to_zoned(TimeZone::UTC);
+        let started = started.strftime("%a %b %e %H:%M:%S UTC %Y");
+        let up = pages.since.elapsed().as_secs();
+        let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+        let mut paths = vec!["/configz"];
+        paths.extend(pages.settings.profiling.then_some("/debug/"));
+        paths.push("/explain/");
+        paths.extend(pages.settings.flagz.as_ref().map(|_| "/flagz"));
+        paths.extend(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]);
+        paths.push("/statusz");
+        format!(
+            "\n{NAME} statusz\n{WARNING}\n\nStarted: {started}\n\
+             Up: {hours} hr {minutes:02} min {seconds:02} sec\nBinary version: {VERSION}\n\
+             Paths: {}\n",
+            paths.join(" ")
+        )
+    }
+
+    /// The list of what is below `/debug/`.
+    async fn index(State(pages): State<Self>) -> String {
+        let mut lines = String::from("/debug/flags/v\n");
+        for name in pages.dumps.read().keys() {
+            lines.extend(["/debug/", name, "\n"]);
+        }
+        lines
+    }
+
+    async fn dumped(State(pages): State<Self>, Path(name): Path<String>) -> Answer {
+        let dump = pages.dumps.read().get(&name).cloned();
+        dump.map_or_else(answer::not_found, |dump| answer::text(dump()))
+    }
+
+    /// `PUT /debug/flags/v` (HTTP-10).
+    async fn verbosity(State(pages): State<Self>, text: String) -> Answer {
+        let text = text.trim();
+        let Ok(verbosity) = text.parse() else {
+            let text =
+                format!("failed set klog.logging.verbosity {text}: it is a number from 0 on");
+            return answer::error(StatusCode::BAD_REQUEST, &text);
+        };
+        (pages.set_verbosity)(verbosity);
+        info!(verbosity, "verbosity is set");
+        answer::text(format!(
+            "successfully set klog.logging.verbosity to {verbosity}\n"
+        ))
+    }
+}

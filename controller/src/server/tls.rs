@@ -1,0 +1,196 @@
+//! The server's TLS configuration, and its certificate, which follows its files.
+
+mod made;
+
+use std::{fmt, fs, path::PathBuf, sync::Arc};
+
+use outrigger_kube::certificate::{AnyClient, pem_fault};
+use parking_lot::RwLock;
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+use tracing::{info, warn};
+
+use crate::server::settings::{Certificate, Serving, TlsPolicy, TlsVersion};
+
+/// The server has no certificate that it can use.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A certificate or key that cannot be used.
+    #[error("certificate {}, key {}: {reason}", certificate.display(), key.display())]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The defect.
+        reason: String,
+    },
+    /// No certificate could be made.
+    #[error("cannot make a self-signed certificate: {0}")]
+    Made(#[from] rcgen::Error),
+    /// The TLS library refuses the settings.
+    #[error("TLS settings: {0}")]
+    Settings(#[from] rustls::Error),
+}
+
+/// The settings of a server, and the certificate in them, which changes with its files.
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) certificates: Arc<Certificates>,
+}
+
+impl Tls {
+    /// Reads or makes the certificate.
+    pub(super) fn new(serving: &Serving) -> Result<Self, TlsError> {
+        let crypto = Arc::new(crypto(&serving.tls));
+        let certificates = Arc::new(Certificates::load(serving, Arc::clone(&crypto))?);
+        let versions: &[_] = match serving.tls.min_version {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12],
+            TlsVersion::Tls13 => &[&TLS13],
+        };
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
+            .with_protocol_versions(versions)?
+            .with_client_cert_verifier(Arc::new(AnyClient(crypto)))
+            .with_cert_resolver(Arc::clone(&certificates) as _);
+        // Any client could fill their store, with its own certificates in them; probes begin a new session each time.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        Ok(Self {
+            config: Arc::new(config),
+            certificates,
+        })
+    }
+}
+
+fn crypto(policy: &TlsPolicy) -> CryptoProvider {
+    let mut crypto = ring::default_provider();
+    if let Some(chosen) = &policy.cipher_suites {
+        // Those of TLS 1.3 are not chosen, as in Go.
+        crypto.cipher_suites.retain(|suite| {
+            let name = suite.suite().as_str().unwrap_or_default();
+            suite.tls13().is_some() || chosen.iter().any(|choice| choice == name)
+        });
+    }
+    if !policy.curves.is_empty() {
+        let curves = &mut crypto.kx_groups;
+        curves.retain(|group| policy.curves.contains(&u16::from(group.name())));
+    }
+    crypto
+}
+
+/// The certificate of one server.
+pub(super) struct Certificates {
+    key: RwLock<Arc<CertifiedKey>>,
+    /// Absent: the certificate was made at start, and is kept in memory.
+    files: Option<PairFiles>,
+    crypto: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.key.read()))
+    }
+}
+
+impl Certificates {
+    fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let files = match &serving.certificate {
+            Certificate::SelfSigned => None,
+            Certificate::Kept { certificate, key } | Certificate::Files { certificate, key } => {
+                Some(PairFiles {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                })
+            }
+        };
+        if let (Certificate::Kept { certificate, key }, Some(files)) =
+            (&serving.certificate, &files)
+            && !certificate.exists()
+            && !key.exists()
+        {
+            let kept = made::keep(serving.address, certificate, key)?;
+            kept.map_err(|error| files.refuse(error.to_string()))?;
+        }
+        let key = if let Some(files) = &files {
+            files.read(&crypto)?
+        } else {
+            let made = made::self_signed(serving.address)?;
+            let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
+            key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?
+        };
+        Ok(Self {
+            key: RwLock::new(Arc::new(key)),
+            files,
+            crypto,
+        })
+    }
+
+    /// Reads the files again. A file that cannot be read, or not yet, leaves the certificate as it
+    /// was. Blocks on the disk.
+    pub(super) fn refresh(&self) {
+        let Some(files) = &self.files else {
+            return;
+        };
+        match files.read(&self.crypto) {
+            Ok(read) => {
+                let mut current = self.key.write();
+                if current.cert != read.cert {
+                    info!("certificate of the server is new");
+                }
+                *current = Arc::new(read);
+            }
+            Err(error) => warn!(%error, "certificate of the server stays the former"),
+        }
+    }
+}
+
+/// Certificate and key on the disk.
+struct PairFiles {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl PairFiles {
+    /// Between the two writes of a rotation the pair does not fit: that is an error, and the next read tries again.
+    fn read(&self, crypto: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+        let read = |path| fs::read(path).map_err(|error| self.refuse(error.to_string()));
+        let read = pair(&read(&self.certificate)?, &read(&self.key)?, crypto);
+        read.map_err(|reason| self.refuse(reason))
+    }
+
+    fn refuse(&self, reason: String) -> TlsError {
+        TlsError::Pair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            reason,
+        }
+    }
+}
+
+fn pair(certificate: &[u8], key: &[u8], crypto: &CryptoProvider) -> Result<CertifiedKey, String> {
+    let chain = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| format!("the certificate is no PEM: {}", pem_fault(&error)))?;
+    if chain.is_empty() {
+        return Err("there is no certificate in the file".into());
+    }
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
+    CertifiedKey::from_der(chain, key, crypto).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

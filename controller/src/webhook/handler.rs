@@ -1,0 +1,297 @@
+//! Which request is answered by what, and until when.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::{Extension, Router, body::Body, extract::Request};
+use bytes::Bytes;
+use http::{Method, StatusCode, header, request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use outrigger_core::go_duration;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{
+    AdmissionVerdict, Reviewer, WEBHOOK, WebhookMetrics,
+    review::{self, FailedReview},
+};
+use crate::server::{
+    ClientCa, Peer, Server, ServingMetrics,
+    answer::{self, Answer},
+};
+use outrigger_runtime::{log_repeated, telemetry::Repeats};
+
+/// Requests at once: any client that reaches the port can cause lookups in the cloud, and take memory.
+pub(super) const PLACES: usize = 64;
+
+/// Twice as much as the annotations of an object can have.
+const MOST_BYTES: usize = 512 * 1024;
+
+/// A body arrives within this time: a client that sends slowly keeps no place from others.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// The time that the API server waits, without a `timeout` in the query.
+const DEFAULT: Duration = Duration::from_secs(5);
+
+/// The shortest that Kubernetes allows: a shorter one is no API server's, and would be a failure that any client can
+/// bring about.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// The longest that Kubernetes allows.
+const MOST: Duration = Duration::from_secs(30);
+
+/// Answers about new volumes, from before there is anything to decide with.
+pub struct WebhookServer {
+    reviewer: OnceLock<Arc<dyn Reviewer>>,
+    client_ca: Option<ClientCa>,
+    metrics: WebhookMetrics,
+    pub(super) places: Semaphore,
+    repeats: Repeats,
+}
+
+impl WebhookServer {
+    /// Serves clients of `client_ca` alone if there is one.
+    pub fn new(client_ca: Option<ClientCa>, metrics: WebhookMetrics) -> Self {
+        Self {
+            reviewer: OnceLock::new(),
+            client_ca,
+            metrics,
+            places: Semaphore::new(PLACES),
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// From now on `reviewer` decides; before, each request is an error. The first reviewer stays.
+    pub fn decide_by(&self, reviewer: Arc<dyn Reviewer>) {
+        let _ = self.reviewer.set(reviewer);
+    }
+
+    /// Answers requests at `server` until `stop`, then lets those in flight finish.
+    pub async fn run(
+        self: Arc<Self>,
+        server: Server,
+        metrics: ServingMetrics,
+        stop: CancellationToken,
+    ) {
+        let fresh = async {
+            if let Some(client_ca) = &self.client_ca {
+                stop.run_until_cancelled(client_ca.keep_fresh()).await;
+            }
+        };
+        let webhook = Arc::clone(&self);
+        let router =
+            Router::new().fallback(move |Extension(peer): Extension<Peer>, request: Request| {
+                let webhook = Arc::clone(&webhook);
+                async move { webhook.answer(request, &peer).await }
+            });
+        let serving = server.serve(router, metrics, stop.clone());
+        tokio::join!(serving, fresh);
+    }
+
+    async fn answer(&self, request: Request, peer: &Peer) -> Answer {
+        let began = Instant::now();
+        if request.uri().path().strip_prefix('/') != Some(WEBHOOK) {
+            return answer::not_found();
+        }
+        let answer = match self.review(request, peer).await {
+            Ok(review) => answer::body(StatusCode::OK, answer::JSON, review),
+            Err(failure) => {
+                self.log_failure(&failure);
+                let answer = answer::error(failure.code, &failure.text);
+                if failure.code.is_server_error() {
+                    // Another replica may be able to decide, and has other connections.
+                    answer::last(answer)
+                } else {
+                    answer
+                }
+            }
+        };
+        self.metrics.answered(answer.status(), began.elapsed());
+        answer
+    }
+
+    async fn review(&self, request: Request, peer: &Peer) -> Result<Vec<u8>, FailedReview> {
+        let (head, body) = request.into_parts();
+        if let Some(client_ca) = &self.client_ca {
+            let checked = client_ca.check(peer);
+            checked.map_err(|reason| FailedReview::new(StatusCode::UNAUTHORIZED, reason))?;
+        }
+        check(&head)?;
+        let within = answer_within(head.uri.query());
+        let deadline = Instant::now() + within;
+        let Ok(_place) = self.places.try_acquire() else {
+            self.metrics.overloaded();
+            let text = "too many admission requests at once".to_owned();
+            return Err(FailedReview::new(StatusCode::SERVICE_UNAVAILABLE, text));
+        };
+        let request = {
+            let body = read_body(body, deadline).await?;
+            let request = review::read(&body);
+            request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?
+        };
+        let reviewer = self
+            .reviewer
+            .get()
+            .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
+        let decided = timeout_at(deadline, self.decide(&**reviewer, request)).await;
+        decided.unwrap_or_else(|_elapsed| {
+            let millis = within.as_millis();
+            Err(failed(&format!("no decision within {millis} ms")))
+        })
+    }
+
+    async fn decide(
+        &self,
+        reviewer: &dyn Reviewer,
+        request: review::AdmissionRequest,
+    ) -> Result<Vec<u8>, FailedReview> {
+        let resource = &request.resource;
+        let is_ours = (&*resource.group, &*resource.resource) == ("", "persistentvolumes")
+            && request.operation == "CREATE"
+            && request.sub_resource.is_empty();
+        let verdict = match request.object {
+            // P-20.
+            Some(object) if is_ours => {
+                let reviewed = reviewer.review(object).await;
+                reviewed.map_err(|reason| failed(&reason))?
+            }
+            _ => AdmissionVerdict::Admit(Vec::new()),
+        };
+        self.log_verdict(&request.name, &verdict);
+        review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
+    }
+
+    /// One line a minute for each code: the reason is in the answer too, and may quote the request of any
+    /// client that reaches the port.
+    fn log_failure(&self, failure: &FailedReview) {
+        let (webhook, code, error) = (WEBHOOK, failure.code.as_u16(), &*failure.text);
+        log_repeated!(
+            warn,
+            self.repeats,
+            &code.to_string(),
+            webhook,
+            code,
+            error,
+            "admission request failed"
+        );
+    }
+
+    /// One line a minute for each kind: the answer has the rest, and any client that reaches the port can ask.
+    fn log_verdict(&self, object: &str, verdict: &AdmissionVerdict) {
+        let webhook = WEBHOOK;
+        match verdict {
+            AdmissionVerdict::Admit(patch) if patch.is_empty() => {
+                debug!(webhook, object, "object admitted");
+            }
+            AdmissionVerdict::Admit(_) => {
+                log_repeated!(
+                    info,
+                    self.repeats,
+                    "changed",
+                    webhook,
+                    object,
+                    "object admitted with changes"
+                );
+            }
+            AdmissionVerdict::Refuse(reason) => {
+                log_repeated!(
+                    info,
+                    self.repeats,
+                    "refused",
+                    webhook,
+                    object,
+                    reason,
+                    "object refused"
+                );
+            }
+        }
+    }
+}
+
+fn check(head: &request::Parts) -> Result<(), FailedReview> {
+    if head.method != Method::POST {
+        let text = "405 method not allowed".to_owned();
+        return Err(FailedReview::new(StatusCode::METHOD_NOT_ALLOWED, text));
+    }
+    let kind = head.headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let (essence, _) = kind.split_once(';').unwrap_or((kind, ""));
+    if !essence.trim().eq_ignore_ascii_case(answer::JSON) {
+        let text = format!("contentType={kind}, expected {}", answer::JSON);
+        return Err(FailedReview::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    }
+    Ok(())
+}
+
+/// A client that does not send its body, or too much, is no failure of the webhook.
+async fn read_body(body: Body, deadline: Instant) -> Result<Bytes, FailedReview> {
+    let deadline = deadline.min(Instant::now() + SLOW);
+    let body = timeout_at(deadline, Limited::new(body, MOST_BYTES).collect()).await;
+    let failed = |code, reason: &str| {
+        FailedReview::new(code, format!("admission request HTTP body {reason}"))
+    };
+    match body {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(failed(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("is larger than {MOST_BYTES} bytes"),
+        )),
+        Ok(Err(error)) => Err(failed(
+            StatusCode::BAD_REQUEST,
+            &format!("cannot be read: {error}"),
+        )),
+        Err(_elapsed) => Err(failed(
+            StatusCode::REQUEST_TIMEOUT,
+            "did not arrive in time",
+        )),
+    }
+}
+
+/// W-6.
+fn failed(reason: &str) -> FailedReview {
+    let text = format!("error generating admission response: {reason}");
+    FailedReview::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+/// How long an answer may take, by the query of the request: `timeout=10s`, less the way back.
+fn answer_within(query: Option<&str>) -> Duration {
+    let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let mut timeouts = pairs.filter(|(name, _)| name == "timeout");
+    let limit = timeouts.find_map(|(_, value)| go_duration::parse(&value).ok());
+    let timeout = limit
+        .filter(|timeout| !timeout.is_zero())
+        .unwrap_or(DEFAULT)
+        .clamp(LEAST, MOST);
+    timeout.saturating_sub((timeout / 10).min(Duration::from_secs(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_before_the_api_server_stops_waiting() {
+        for (query, millis) in [
+            (None, 4_500),
+            (Some("timeout=10s"), 9_000),
+            (Some("dryRun=All&timeout=1s"), 900),
+            (Some("timeout=1ns"), 900),
+            (Some("timeout=30s"), 29_000),
+            (Some("timeout=2h"), 29_000),
+            (Some("timeout=1m30s"), 29_000),
+            (Some("timeout=0s"), 4_500),
+            (Some("timeout=-3s"), 4_500),
+            (Some("timeout=soon"), 4_500),
+            (Some("timeout"), 4_500),
+        ] {
+            let within = answer_within(query);
+            assert_eq!(within, Duration::from_millis(millis), "{query:?}");
+        }
+    }
+}
