@@ -81,14 +81,11 @@ pub fn subscribe(
                         .is_none_or(|capability| needs_sync(old, service, capability));
                 let is_recorded = is_recorded_otherwise(old, service);
                 let is_undone = !is_resync && is_undone(old, service);
-                let is_reason = is_resync
-                    || is_edited
-                    || is_recorded
-                    || is_undone
-                    || begins_to_wait(old, service);
-                if !is_reason {
+                let is_reason = is_resync || is_edited || is_undone || begins_to_wait(old, service);
+                if !is_reason && !is_recorded {
                     return;
                 }
+                let mut is_preparing = false;
                 if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
                     states.with(&key, |state| {
                         state.is_edited |= is_edited;
@@ -98,7 +95,12 @@ pub fn subscribe(
                         if is_recorded {
                             state.progress.record_changed(old);
                         }
+                        is_preparing = state.is_preparing;
                     });
+                }
+                if !is_reason && is_preparing {
+                    // Else the call after the write, if it asks for time, would be made again at once.
+                    return;
                 }
                 service
             }

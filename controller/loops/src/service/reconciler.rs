@@ -128,6 +128,9 @@ impl Reconciler {
                         };
                     };
                     // The slot stays: otherwise the Service would wait for one more call of others.
+                    self.decisions
+                        .states
+                        .with(key, |state| state.is_preparing = true);
                     (patch, "add load balancer cleanup finalizer", None)
                 }
                 Step::Delete { events } => {
@@ -155,7 +158,11 @@ impl Reconciler {
             let written = self
                 .writes
                 .write_step(&service, &patch, doing, &mut attempt);
-            match (written.await, held_events) {
+            let written = written.await;
+            self.decisions
+                .states
+                .with(key, |state| state.is_preparing = false);
+            match (written, held_events) {
                 (Ok(_), Some(events)) => {
                     self.writes.record_events(&service, &events);
                     // Targets of a Service that is held block the rollout no longer.
@@ -220,12 +227,12 @@ impl Reconciler {
         let call = BalancerCall::Ensure(&ensure);
         let ended = self.writes.apply(key, inputs, &call, &result).await;
         if disposition == Some(Disposition::Ready) {
+            self.requeue_if_outdated(key, &service, &in_flight);
             info!(service = &*key.name, cause, "the load balancer is ready");
             if let Some(since) = states.with(key, |state| state.started.take()) {
                 self.metrics.ready(since.elapsed());
             }
         }
-        self.requeue_if_outdated(key, &service, &in_flight);
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
@@ -257,13 +264,15 @@ impl Reconciler {
         self.metrics.updated(began.elapsed(), call_result(&result));
         let call = BalancerCall::Update(targets);
         let ended = self.writes.apply(key, inputs, &call, &result).await;
-        self.requeue_if_outdated(key, service, &in_flight);
+        if matches!(&result, Ok(answer) if answer.disposition == Disposition::Ready) {
+            self.requeue_if_outdated(key, service, &in_flight);
+        }
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
 
-    /// Requeues a Service if other targets than those `sent` go out since its call: it may have had no load balancer when they
-    /// were published.
+    /// Requeues a Service whose call has succeeded if other targets than those `sent` go out since: it may have had no load
+    /// balancer when they were published. After a failure they go with the next try, which must not come sooner.
     fn requeue_if_outdated(&self, key: &ServiceKey, service: &ServiceView, sent: &CallInFlight) {
         let pool = self.decisions.pool();
         if !Arc::ptr_eq(&pool, &sent.pool) && pool.revision_for(service) != *sent.targets.revision()

@@ -64,6 +64,8 @@ pub(super) struct ServiceState {
     pub(super) started: Option<Instant>,
     /// True if it was edited since its last step was planned.
     pub(super) is_edited: bool,
+    /// True while the write before a call is in flight: its run looks at the record after it.
+    pub(super) is_preparing: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
     /// The pool whose targets the call about it that is in flight carries.
@@ -136,6 +138,7 @@ impl ServiceState {
             is_cleaned_up,
             started,
             is_edited,
+            is_preparing,
             comparison,
             calling,
         } = self;
@@ -148,6 +151,7 @@ impl ServiceState {
             && !has_begun
             && !is_cleaned_up
             && !is_edited
+            && !is_preparing
     }
 
     /// What is known of its load balancer is not to be believed.

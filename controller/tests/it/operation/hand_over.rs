@@ -243,7 +243,7 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
         let requests = leader.proxy.requests();
         let patches = requests.iter().filter(|r| r.method == Method::PATCH);
         let patches = patches.count();
-        holds(patches >= 32, || format!("{patches}"))
+        holds(patches as u64 >= AT_ONCE, || format!("{patches}"))
     })
     .await;
     sleep(Duration::from_secs(1)).await;
