@@ -166,8 +166,8 @@ impl Batcher {
             self.gather().await;
             let admitted = self.shared.admit(self.urgency).await;
             // All that wait by now may join.
-            while let Ok(asked) = self.arriving.try_recv() {
-                self.waiting.push(asked);
+            while let Ok(lookup) = self.arriving.try_recv() {
+                self.waiting.push(lookup);
             }
             self.waiting.retain(Asked::is_wanted);
             match admitted {

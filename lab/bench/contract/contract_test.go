@@ -54,7 +54,7 @@ func (clients) ClientOrDie(string) kubernetes.Interface {
 // connected is a cloud whose provider is the adapter around another one.
 func connected(t *testing.T, far cloudprovider.Interface) *Cloud {
 	t.Helper()
-	served, err := serve.Wrap(t.Context(), serve.Options{WithoutClient: true, ProviderIDPrefixes: []string{"fake://"}}, far, nil)
+	served, err := serve.Wrap(t.Context(), serve.Options{WithoutClient: true, ProviderIDPrefixes: []string{"fake://"}}, far, "")
 	if err != nil {
 		t.Fatal(err)
 	}

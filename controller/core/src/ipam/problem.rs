@@ -17,7 +17,7 @@ pub enum PodCidrProblem {
     },
     /// More of them than cluster CIDRs, or fewer.
     #[error(
-        "Node {node} has {count} Pod CIDRs, but --cluster-cidr has {pools}; Kubernetes lets nobody change that: delete the \
+        "Node {node} has {count} Pod CIDRs, but --cluster-cidr has {pools}; Kubernetes lets no client change that: delete the \
          Node, and it gets {pools} when it registers again"
     )]
     Number {

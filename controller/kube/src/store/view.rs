@@ -59,7 +59,7 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
         0
     }
 
-    /// Who made the object, where the store keeps few of one requester; none: it is kept.
+    /// The client that made the object, where the store keeps few of one; none: it is kept.
     fn requester(&self) -> Option<&str> {
         None
     }

@@ -57,7 +57,7 @@ pub(super) struct NodeMemory {
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
     doubt: AddressDoubt,
-    /// What another client has undone last.
+    /// The write that another client has undone last.
     pub(super) undone: Option<Undone>,
     pub(super) repairs: Repairs,
 }

@@ -56,7 +56,7 @@ struct Sweep<'a> {
     policy: Policy,
     purpose: LookupPurpose,
     /// Nodes whose instances were found.
-    seen: usize,
+    found_instances: usize,
 }
 
 impl CloudNode {
@@ -77,7 +77,7 @@ impl CloudNode {
                     purpose: LookupPurpose::Refresh {
                         max_staleness: period.mul_f64(MAX_STALENESS),
                     },
-                    seen: 0,
+                    found_instances: 0,
                 };
                 sweep.run(&mut too_large).await;
             }
@@ -105,7 +105,7 @@ impl Sweep<'_> {
             self.ask_in_batches(unlisted).await;
         }
         self.cloud_node.metrics.swept(began.elapsed());
-        debug!(seen = self.seen, total, "nodes refreshed");
+        debug!(found = self.found_instances, total, "nodes refreshed");
     }
 
     /// Returns the initialised nodes of this provider, paused nodes included, since a paused node still is a target of
@@ -318,7 +318,7 @@ impl Sweep<'_> {
 
     /// Queues the node if there is something to write or to warn about.
     fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
-        self.seen += 1;
+        self.found_instances += 1;
         let instance = &*self.cloud_node.believe(node, instance);
         self.cloud_node.confirm_instance(node, instance);
         let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);

@@ -58,7 +58,7 @@ impl<K: Key> Queue<K> {
         while handlers.join_next().await.is_some() {}
     }
 
-    /// Whether a key may be taken, and when the next delayed key is due.
+    /// Returns true if a key may be taken, and when the next delayed key is due.
     fn look(&self, concurrency: Concurrency) -> (bool, Option<Instant>) {
         let mut state = self.shared.state.lock();
         // Also with no handler free and behind a closed gate: what is due counts as waiting.

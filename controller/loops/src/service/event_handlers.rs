@@ -99,7 +99,7 @@ pub fn subscribe(
                     });
                 }
                 if !is_reason && is_preparing {
-                    // Else the call after the write, if it asks for time, would be made again at once.
+                    // A call after the write that asks for time would otherwise be made again at once.
                     return;
                 }
                 service

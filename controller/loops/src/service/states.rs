@@ -50,6 +50,7 @@ pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
 
 /// State of one Service.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct ServiceState {
     pub(super) progress: Progress,
     /// True once it is known what the Lease says of its load balancer.
@@ -154,7 +155,7 @@ impl ServiceState {
             && !is_preparing
     }
 
-    /// What is known of its load balancer is not to be believed.
+    /// The state of its load balancer is not to be believed.
     pub(super) fn doubt(&mut self) {
         self.progress.doubt();
         self.has_begun = true;

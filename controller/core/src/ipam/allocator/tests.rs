@@ -136,7 +136,7 @@ fn a_bad_pod_cidr_is_reported_once_and_harms_no_other_node() {
     assert_eq!(
         observe(&mut one, &bad),
         [
-            "Node a has 3 Pod CIDRs, but --cluster-cidr has 1; Kubernetes lets nobody change that: delete the Node, and \
+            "Node a has 3 Pod CIDRs, but --cluster-cidr has 1; Kubernetes lets no client change that: delete the Node, and \
              it gets 1 when it registers again",
             "cidr 10.245.0.0/24 is out the range of cluster cidr 10.244.0.0/22: Node a keeps it; \
              extend --cluster-cidr, or delete the Node, and it gets another when it registers again",
