@@ -166,7 +166,7 @@ async fn of_an_account_with_many_machines_only_those_of_nodes_are_kept() {
 
     let sweeps = "outrigger_node_refresh_duration_seconds_count";
     reaches(&port, sweeps, deadline, |sweeps| sweeps >= 2.0).await;
-    let field = format!("seen={nodes} ");
+    let field = format!("found={nodes} ");
     stage.controller.says(&["nodes refreshed", &field]).await;
     for refused in ["is too large", "cannot be listed"] {
         assert_eq!(stage.controller.lines(refused), 0, "{refused}");
