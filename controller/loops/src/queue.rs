@@ -100,8 +100,8 @@ pub enum Outcome {
     Retry,
     /// Like [`Retry`](Self::Retry), but no later than after this long.
     RetryWithin(Duration),
-    /// Like [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`]: what failed heals only
-    /// when an operator does something.
+    /// Like [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`](outrigger_core::error_class::SLOW): the
+    /// cause ends only when an operator does something.
     RetrySlowly(Duration),
     /// Try again after exactly this long, as the provider or the API server asks. Neither counts as
     /// a failure nor resets the count.
