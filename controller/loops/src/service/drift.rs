@@ -1,8 +1,11 @@
-//! Periodic comparison of each load balancer with its Service (instead of Q-30): a task of the loop.
+//! Comparison of load balancers with their Services (instead of Q-30), each once a period: a task of the loop.
+//!
+//! Those that got a call early in the term are compared once more, soon: a call of the leader before may reach the cloud
+//! after that, since a provider ends a change that it has begun though its caller is gone.
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use outrigger_core::service::{ownership::Ownership, plan::Step};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +17,9 @@ use outrigger_provider::Provider;
 
 /// Comparisons in flight together.
 const COMPARISONS: usize = 8;
+
+/// After this time in a term, no call of the leader before is still at work in the cloud.
+const LATE: Duration = Duration::from_mins(2);
 
 /// Comparisons of load balancers with their Services.
 pub(super) struct Drift {
@@ -29,6 +35,12 @@ impl Drift {
     /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
     /// cloud. Never returns.
     pub(super) async fn run(&self) {
+        sleep(LATE).await;
+        let states = &self.decisions.states;
+        let called = self
+            .decisions
+            .keys(|service| states.with(&ServiceKey::of(service), |state| state.has_been_called));
+        self.compare_all(stream::iter(called)).await;
         let Some(period) = self.period else {
             return std::future::pending().await;
         };
@@ -47,9 +59,13 @@ impl Drift {
                 sleep(pause).await;
                 key
             });
-            due.for_each_concurrent(COMPARISONS, |key| async move { self.compare(&key).await })
-                .await;
+            self.compare_all(due).await;
         }
+    }
+
+    async fn compare_all(&self, keys: impl Stream<Item = ServiceKey>) {
+        keys.for_each_concurrent(COMPARISONS, |key| async move { self.compare(&key).await })
+            .await;
     }
 
     /// Compares a settled Service with its load balancer, and queues it if that has drifted. Ends when the key

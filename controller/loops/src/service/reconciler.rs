@@ -308,8 +308,10 @@ impl Reconciler {
             };
             let register = || {
                 let revision = call.pool.revision().clone();
-                call.states
-                    .with(key, |state| state.calling = Some(revision));
+                call.states.with(key, |state| {
+                    state.calling = Some(revision);
+                    state.has_been_called = true;
+                });
             };
             // Side by side: the Lease is cleared, and the provider gets the nodes.
             let load_balancers = self.provider.load_balancers();

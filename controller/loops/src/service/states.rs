@@ -71,6 +71,8 @@ pub(super) struct ServiceState {
     pub(super) comparison: Option<DropGuard>,
     /// The pool whose targets the call about it that is in flight carries.
     pub(super) calling: Option<Revision>,
+    /// True if a call about it was made in this term.
+    pub(super) has_been_called: bool,
 }
 
 /// A Service that is gone from the API server or released, whose load balancer may still exist without it.
@@ -142,6 +144,7 @@ impl ServiceState {
             is_preparing,
             comparison,
             calling,
+            has_been_called,
         } = self;
         *progress == Progress::default()
             && orphaned.is_none()
@@ -153,6 +156,7 @@ impl ServiceState {
             && !is_cleaned_up
             && !is_edited
             && !is_preparing
+            && !has_been_called
     }
 
     /// The state of its load balancer is not to be believed.

@@ -1,6 +1,8 @@
 //! Services that go, and load balancers in the cloud that no Service wants.
 
-use super::*;
+use outrigger_provider_mock::load_balancers::LoadBalancer;
+
+use super::{applied::annotation, *};
 
 fn strip(rig: &Rig, key: &str) {
     rig.cluster.change_service(key, |service| {
@@ -195,6 +197,29 @@ async fn drift_is_repaired() {
     secs(10 * 60 + 5).await;
     assert_eq!(rig.cloud.load_balancers().len(), 1);
     assert!(rig.metrics().contains("outrigger_service_drift_total 1"));
+}
+
+/// A provider ends an update that it has begun, though the leader that asked for it is gone.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_leader_before_that_lands_late_is_repaired() {
+    let rig = with_services(2, Setup::default()).await;
+    rig.until("all have the nodes", |rig| annotation(rig).is_some())
+        .await;
+    let before = rig.cloud.load_balancers().swap_remove(1);
+    let rig = rig.restart().await;
+    rig.leave("n1");
+    let has_left = |lb: &std::sync::Arc<LoadBalancer>| lb.targets.len() == 9;
+    rig.until("the Node is no target", |rig| {
+        rig.cloud.load_balancers().iter().all(has_left)
+    })
+    .await;
+    rig.cloud
+        .edit_load_balancer(LoadBalancer::clone(&before))
+        .unwrap();
+    secs(130).await;
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(has_left), "{all:?}");
+    assert_eq!(rig.calls("GetLoadBalancer"), 2);
 }
 
 /// Reported, and never deleted.
