@@ -37,9 +37,11 @@ pub enum Occasion {
     Write(&'static str),
     /// A call of a provider to the cloud.
     Call(&'static str),
+    /// An event of an object of this kind that the leader is shown.
+    Event(&'static str),
 }
 
-/// How often there was each occasion in a round.
+/// How often there was each occasion in a round. Those of a Pod that does not hold the Lease do not count.
 pub type Occasions = BTreeMap<Occasion, u32>;
 
 impl Begin {
@@ -108,6 +110,19 @@ pub enum Kind {
     Cloud(Box<faults::Fault>),
     /// Each call to the cloud takes so long.
     SlowCloud(Duration),
+    /// Something that happens to the write or the event alone which it begins with.
+    Once(Once),
+}
+
+/// Fates of one write or event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Once {
+    /// Of a write.
+    Write(Wrong),
+    /// The watch breaks instead of showing the event.
+    Cut,
+    /// The event, and those after it, come so late.
+    LateEvent(Duration),
 }
 
 /// Declarations of providers for a while.
@@ -124,7 +139,7 @@ pub enum Declared {
 }
 
 /// Fates of a request to the API server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wrong {
     /// It does not arrive.
     LostRequest,
@@ -148,6 +163,16 @@ impl fmt::Display for Fault {
             }
         }
         write!(f, ", for {lasts:.3} s: {:?}", self.kind)
+    }
+}
+
+impl Fault {
+    /// The write or event that it is about, if that is one alone.
+    pub(crate) fn once(&self) -> Option<(Occasion, u32, Once)> {
+        match (self.begins, &self.kind) {
+            (Begin::With(occasion, nth, _), Kind::Once(once)) => Some((occasion, nth, *once)),
+            _ => None,
+        }
     }
 }
 
@@ -192,7 +217,7 @@ impl Kind {
             Self::CutWatches(_) => Self::CutWatches(pod),
             Self::Clock(_, seconds) => Self::Clock(pod, seconds),
             Self::Relist(_) => Self::Relist(pod),
-            Self::Upgrade(_) | Self::Cloud(_) | Self::SlowCloud(_) => self,
+            Self::Upgrade(_) | Self::Cloud(_) | Self::SlowCloud(_) | Self::Once(_) => self,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Whole controllers on simulated time, with faults and chance by seed, and the promises that they keep meanwhile.
+//! Whole controllers on simulated time, with faults and chance by seed or one fault in a [story], and the promises that they keep
+//! meanwhile.
 //!
 //! ```text
 //!  seed ─┬─► people: users, kubelets, machines ─► API server, cloud
@@ -16,4 +17,5 @@ pub mod people;
 pub mod process;
 pub mod promises;
 pub mod socket;
+pub mod story;
 pub mod world;

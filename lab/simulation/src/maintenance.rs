@@ -48,6 +48,16 @@ pub fn draw(soon: Duration, random: &mut Rng) -> Option<Maintenance> {
     (random.u32(0..4) > 0).then_some(maintenance)
 }
 
+/// An announcement whose taint is due in so many seconds.
+pub fn due_in(seconds: i64) -> Option<Maintenance> {
+    let begins = host::true_time().as_second() + TAINT_BEFORE.as_secs() as i64 + seconds;
+    let maintenance = Maintenance {
+        starts_at: Timestamp::from_second(begins).ok(),
+        reason: "new host".to_owned(),
+    };
+    Some(maintenance)
+}
+
 /// Conditions and taints of `node` once an operator has put up their own, or has taken away what is there.
 pub fn marked(node: &Value, puts: bool, now: &str) -> (Vec<Value>, Vec<Value>) {
     let mut conditions = others(&node["status"]["conditions"], "type", CONDITION);

@@ -17,6 +17,7 @@ use crate::{
     certificates::{CertificateRequest, Flaw, PATIENCE, REQUESTS},
     fault::{self, Begin, Occasions},
     host, maintenance,
+    story::{ACTS, Act, Story},
 };
 
 /// Services and machines of a run. A round is about one or two of each: what happens to one object at a time matters.
@@ -28,6 +29,9 @@ pub const SELECTOR: &str = "outrigger.dev/node-selector";
 
 /// The label of Nodes that [`SELECTORS`] read.
 pub const POOL: &str = "pool";
+
+/// The label of a Node that no load balancer sends to.
+pub const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Selectors of the targets of a Service. The last one is wrong.
 pub const SELECTORS: [&str; 4] = ["pool", "!pool", "pool in (a,b)", "pool in"];
@@ -70,6 +74,8 @@ struct Requested {
 
 #[derive(Clone, Debug)]
 enum Deed {
+    /// A part of a story.
+    Do(Act),
     /// Something that this random number decides.
     Act(u64),
     Register(u32),
@@ -119,6 +125,20 @@ impl People {
         }
     }
 
+    /// Plans the acts of a story.
+    pub fn follow(&mut self, story: &Story) {
+        for number in 0..3 {
+            self.make_machine(&machine_name(number));
+            self.plan(Duration::ZERO, Deed::Register(number));
+        }
+        for number in 0..2 {
+            self.make_service(number);
+        }
+        for (seconds, act) in story.acts {
+            self.plan(ACTS + Duration::from_secs(*seconds), Deed::Do(*act));
+        }
+    }
+
     /// Nothing that waits for an occasion comes any more.
     pub fn forget(&mut self) {
         self.waiting.clear();
@@ -150,6 +170,7 @@ impl People {
             && entry.key().0 <= now
         {
             match entry.remove() {
+                Deed::Do(act) => act(self, now),
                 Deed::Act(chance) => self.decide(now, &mut Rng::with_seed(chance)),
                 Deed::Register(number) => self.register(now, number),
                 Deed::Silent(number) if self.runs(number) => {}
@@ -184,8 +205,7 @@ impl People {
         let is_load_balancer = service["spec"]["type"] == "LoadBalancer";
         let change = match random.u32(0..15) {
             0..3 => {
-                tracing::info!(service = number, "a user deletes a Service");
-                note(self.api.delete(&path));
+                self.delete_service(number);
                 if random.bool() {
                     // Made again as soon as it is gone, or a little later.
                     self.plan(
@@ -233,23 +253,40 @@ impl People {
         self.edit_service(number, &change);
     }
 
-    fn edit_service(&self, number: u32, change: &Value) {
+    /// A user deletes a Service.
+    pub fn delete_service(&self, number: u32) {
+        tracing::info!(service = number, "a user deletes a Service");
+        note(self.api.delete(&service_path(number)));
+    }
+
+    /// A user edits a Service by a merge patch.
+    pub fn edit_service(&self, number: u32, change: &Value) {
         tracing::info!(service = number, %change, "a user edits a Service");
         note(self.api.patch(&service_path(number), change));
     }
 
-    fn create_service(&mut self, number: u32, random: &mut Rng) {
+    fn create_service(&self, number: u32, random: &mut Rng) {
         let kind = if random.u32(0..5) == 0 {
             "ClusterIP"
         } else {
             "LoadBalancer"
         };
+        self.create(number, kind, &ports(random));
+    }
+
+    /// A user makes a Service with a load balancer.
+    pub fn make_service(&self, number: u32) {
+        let ports = json!([{"name": "a", "port": 80, "protocol": "TCP"}]);
+        self.create(number, "LoadBalancer", &ports);
+    }
+
+    fn create(&self, number: u32, kind: &str, ports: &Value) {
         tracing::info!(service = number, kind, "a user makes a Service");
         let service = json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": format!("s{number}"), "namespace": "default"},
-            "spec": {"type": kind, "ports": ports(random), "selector": {"app": "web"}},
+            "spec": {"type": kind, "ports": ports, "selector": {"app": "web"}},
         });
         note(self.api.create(SERVICES_OF_RUN, &service));
     }
@@ -280,18 +317,15 @@ impl People {
                 self.plan(now + boots, Deed::Register(number));
             }
             (Some(_), 0) => {
-                tracing::info!(machine = %name, "a machine goes");
-                let _ = self.cloud.delete(&name);
+                self.remove_machine(number);
                 self.plan(now + SILENCE, Deed::Silent(number));
             }
             (Some(machine), 1 | 2) if machine.power == Power::Running => {
-                tracing::info!(machine = %name, "a machine stops");
-                let _ = self.cloud.set_power(&name, Power::Shutdown);
+                self.switch(number, Power::Shutdown);
                 self.plan(now + SILENCE, Deed::Silent(number));
             }
             (Some(machine), _) if machine.power != Power::Running => {
-                tracing::info!(machine = %name, "a machine starts");
-                let _ = self.cloud.set_power(&name, Power::Running);
+                self.switch(number, Power::Running);
                 self.plan(now + Duration::from_secs(5), Deed::Register(number));
             }
             (Some(_), 3) if node.is_some() => {
@@ -301,24 +335,15 @@ impl People {
             }
             // With the same name, and perhaps before anything was done about the one before.
             (Some(_), 7) if node.is_some() => {
-                tracing::info!(machine = %name, "a user replaces a machine and its Node");
-                let _ = self.cloud.delete(&name);
-                note(self.api.delete(&path));
-                self.make_machine(&name);
+                self.replace(number);
                 self.plan(now + soon(random), Deed::Register(number));
             }
             (Some(_), 4 | 5) if node.is_some() => {
-                let value = random.bool().then_some("true");
-                tracing::info!(machine = %name, ?value, "a user labels a Node");
-                let label = "node.kubernetes.io/exclude-from-external-load-balancers";
-                let change = json!({"metadata": {"labels": {label: value}}});
-                note(self.api.patch(&path, &change));
+                self.label(number, EXCLUDED, random.bool().then_some("true"));
             }
             (Some(_), 8) if node.is_some() => {
                 let pool = ["a", "b", "c"].get(random.usize(0..4));
-                tracing::info!(machine = %name, ?pool, "a user labels a Node");
-                let change = json!({"metadata": {"labels": {POOL: pool}}});
-                note(self.api.patch(&path, &change));
+                self.label(number, POOL, pool.copied());
             }
             (Some(machine), 9..12) => {
                 let due = Duration::from_secs(random.u64(1..120));
@@ -351,6 +376,42 @@ impl People {
         }
     }
 
+    /// A machine comes; its kubelet has not registered yet.
+    pub fn boot(&self, number: u32) {
+        self.make_machine(&machine_name(number));
+    }
+
+    /// A machine goes.
+    pub fn remove_machine(&self, number: u32) {
+        let name = machine_name(number);
+        tracing::info!(machine = %name, "a machine goes");
+        let _ = self.cloud.delete(&name);
+    }
+
+    /// A machine stops or starts.
+    pub fn switch(&self, number: u32, power: Power) {
+        let name = machine_name(number);
+        tracing::info!(machine = %name, ?power, "a machine is switched");
+        let _ = self.cloud.set_power(&name, power);
+    }
+
+    /// A user replaces a machine and its Node.
+    pub fn replace(&self, number: u32) {
+        let name = machine_name(number);
+        tracing::info!(machine = %name, "a user replaces a machine and its Node");
+        let _ = self.cloud.delete(&name);
+        note(self.api.delete(&format!("{NODES}/{name}")));
+        self.make_machine(&name);
+    }
+
+    /// A user labels a Node.
+    pub fn label(&self, number: u32, key: &str, value: Option<&str>) {
+        let name = machine_name(number);
+        tracing::info!(machine = %name, key, ?value, "a user labels a Node");
+        let change = json!({"metadata": {"labels": {key: value}}});
+        note(self.api.patch(&format!("{NODES}/{name}"), &change));
+    }
+
     fn make_machine(&self, name: &str) {
         tracing::info!(machine = %name, "a machine comes");
         if let Ok(spec) = name.parse() {
@@ -358,14 +419,15 @@ impl People {
         }
     }
 
-    fn announce(&self, number: u32, maintenance: Option<Maintenance>) {
+    /// The cloud announces maintenance of a machine, or takes that back.
+    pub fn announce(&self, number: u32, maintenance: Option<Maintenance>) {
         let name = machine_name(number);
         tracing::info!(machine = %name, ?maintenance, "the cloud announces maintenance");
         let _ = self.cloud.announce_maintenance(&name, maintenance);
     }
 
     /// The kubelet of a machine that runs registers its Node, or reports that it is ready.
-    fn register(&mut self, now: Duration, number: u32) {
+    pub fn register(&mut self, now: Duration, number: u32) {
         let name = machine_name(number);
         if !self.runs(number) {
             return;
@@ -396,7 +458,8 @@ impl People {
         machine.is_some_and(|machine| machine.power == Power::Running)
     }
 
-    fn report(&mut self, number: u32, status: &str) {
+    /// The readiness of a Node changes.
+    pub fn report(&self, number: u32, status: &str) {
         let name = machine_name(number);
         let path = format!("{NODES}/{name}");
         let Ok(node) = self.api.get(&path) else {

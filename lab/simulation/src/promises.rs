@@ -13,14 +13,13 @@ use crate::{
     certificates::Approvals,
     host,
     maintenance::{self, Announcements},
-    people::{NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
+    people::{EXCLUDED, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
 };
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const STOPPED: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// How long a controller may still act on a Service as it was before: late events and calls that hang together.
 const LAG: Duration = Duration::from_mins(10);

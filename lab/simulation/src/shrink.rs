@@ -2,7 +2,7 @@
 
 use outrigger_simulation::fault;
 
-use super::{Options, child};
+use super::{Options, run_seed};
 
 /// Leaves out as many faults of `seed` as it goes: halves first, then ever less. Prints those that are left.
 pub(super) fn shrink(options: &Options, seed: u64) -> anyhow::Result<bool> {
@@ -11,7 +11,7 @@ pub(super) fn shrink(options: &Options, seed: u64) -> anyhow::Result<bool> {
         Some(faults) => faults.clone(),
         None => (0..all.len()).collect(),
     };
-    let (well, mut text) = child(options, seed, Some(&left))?;
+    let (well, mut text) = run_seed(options, seed, Some(&left))?;
     if well {
         println!("seed {seed} does not fail");
         return Ok(true);
@@ -22,7 +22,7 @@ pub(super) fn shrink(options: &Options, seed: u64) -> anyhow::Result<bool> {
         while at < left.len() {
             let mut fewer = left.clone();
             fewer.drain(at..(at + part).min(left.len()));
-            let (well, tried) = child(options, seed, Some(&fewer))?;
+            let (well, tried) = run_seed(options, seed, Some(&fewer))?;
             if well {
                 at += part;
             } else {

@@ -14,12 +14,13 @@ use tokio::time::Instant;
 
 use crate::{
     apiserver::{self, ApiServer, Delivery, FaultKind, Verb, Write},
-    fault::{Begin, Declared, Fault, Kind, OCCASIONS, Occasion, Occasions, Pod, Wrong},
+    fault::{Begin, Declared, Fault, Kind, OCCASIONS, Occasion, Occasions, Once, Pod, Wrong},
     host::{self, Host},
     people::People,
     process,
     promises::Promises,
     socket::Socket,
+    story::{ACTS, Story},
 };
 
 /// A turn while something happens.
@@ -86,6 +87,9 @@ pub struct World {
     calls_before: BTreeMap<String, u64>,
     promises: Promises,
     turns: u64,
+    story: Option<&'static Story>,
+    /// The occasions before the acts of the story, and those until all is as users want it.
+    occasions: [Occasions; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +109,11 @@ struct Network {
     latency: Rng,
     /// The newest of the API server.
     version: u64,
-    /// Writes of this round.
-    writes: Occasions,
+    /// The leader's writes and events of this round.
+    occasions: Occasions,
+    leader: Option<Pod>,
+    /// Faults of one write or event.
+    once: Vec<(Occasion, u32, Once)>,
 }
 
 /// The result of a run.
@@ -117,6 +124,8 @@ pub struct Outcome {
     pub turns: u64,
     /// The promise that was broken.
     pub broken: Option<String>,
+    /// Of a story: the occasions before its acts, and those until all was as users want it.
+    pub occasions: [Occasions; 2],
 }
 
 /// Why a run ends early.
@@ -206,8 +215,29 @@ impl World {
             calls_before: BTreeMap::new(),
             promises: Promises::default(),
             turns: 0,
+            story: None,
+            occasions: Default::default(),
         };
         world.connect_network();
+        Ok(world)
+    }
+
+    /// A run of a story, with one fault or none.
+    ///
+    /// # Errors
+    /// If the processes cannot be started.
+    pub fn of_story(story: &'static Story, fault: Option<Fault>) -> anyhow::Result<Self> {
+        let once = fault.as_ref().and_then(Fault::once);
+        let declared = story.declares.map(|declared| Fault {
+            round: 0,
+            begins: Begin::After(ACTS),
+            lasts: Duration::from_secs(30),
+            kind: Kind::Upgrade(declared),
+        });
+        let faults = fault.into_iter().chain(declared).collect();
+        let mut world = Self::new(1, 1, faults)?;
+        world.network.lock().once.extend(once);
+        world.story = Some(story);
         Ok(world)
     }
 
@@ -225,6 +255,7 @@ impl World {
             time: self.now,
             turns: self.turns,
             broken,
+            occasions: self.occasions,
         })
     }
 
@@ -237,6 +268,7 @@ impl World {
                 self.step()?;
             }
             self.settle()?;
+            self.occasions[1] = self.occasions();
             self.run_for(GRACE)?;
             self.stay_silent("nothing changes")?;
             for pod in &mut self.pods {
@@ -256,9 +288,12 @@ impl World {
     fn begin_round(&mut self, round: usize) {
         self.outside.visit(|| tracing::info!(round, "a round"));
         (self.round, self.round_began) = (round, self.now);
-        let (people, now) = (&mut self.people, self.now);
-        self.outside.visit(|| people.begin_round(round, now));
-        self.network.lock().writes.clear();
+        let (people, now, story) = (&mut self.people, self.now, self.story);
+        self.outside.visit(|| match story {
+            Some(story) => people.follow(story),
+            None => people.begin_round(round, now),
+        });
+        self.network.lock().occasions.clear();
         self.calls_before = self.calls();
     }
 
@@ -343,6 +378,9 @@ impl World {
     /// Takes the next turn.
     fn step(&mut self) -> Result<(), End> {
         let occasions = self.occasions();
+        if self.now < ACTS {
+            self.occasions[0].clone_from(&occasions);
+        }
         self.begin_and_end_faults(&occasions);
         self.start_processes()?;
         let people = &mut self.people;
@@ -361,7 +399,9 @@ impl World {
         self.take_turns(next);
         self.look().map_err(End::Broken)?;
         let after = (self.api.version(), self.written());
-        self.network.lock().version = after.0;
+        let mut network = self.network.lock();
+        (network.version, network.leader) = (after.0, self.leader());
+        drop(network);
         self.turn = if after == before {
             (self.turn * 3).min(LONG)
         } else {
@@ -377,7 +417,7 @@ impl World {
 
     /// How often there was each occasion in this round.
     fn occasions(&self) -> Occasions {
-        let mut occasions = self.network.lock().writes.clone();
+        let mut occasions = self.network.lock().occasions.clone();
         for (occasion, _) in OCCASIONS {
             if let Occasion::Call(operation) = occasion {
                 let calls = |of: &BTreeMap<String, u64>| of.get(operation).copied().unwrap_or(0);
@@ -512,8 +552,7 @@ impl World {
 
     fn begin_and_end_faults(&mut self, occasions: &Occasions) {
         let in_round = self.now.saturating_sub(self.round_began);
-        let leader = self.promises.leader();
-        let leader = CONTROLLERS.iter().position(|name| Some(*name) == leader);
+        let leader = self.leader();
         for number in 0..self.faults.len() {
             let (fault, phase) = &mut self.faults[number];
             let begins = match *phase {
@@ -550,6 +589,12 @@ impl World {
             outside.visit(|| tracing::info!(begins, %fault, "fault"));
             self.change(&fault.kind, begins, end);
         }
+    }
+
+    /// The Pod that holds the Lease.
+    fn leader(&self) -> Option<Pod> {
+        let leader = self.promises.leader();
+        CONTROLLERS.iter().position(|name| Some(*name) == leader)
     }
 
     fn change(&mut self, kind: &Kind, begins: bool, end: Duration) {
@@ -599,6 +644,9 @@ impl World {
                     self.api.compact();
                 }
                 self.change_network();
+            }
+            Kind::Once(Once::Write(Wrong::Late)) => {
+                self.late_until = self.late_until.max(end + LATEST);
             }
             Kind::Requests(pod, wrong, _) => {
                 match wrong {
@@ -686,17 +734,22 @@ fn declare(options: &mut ProviderOptions, declared: Declared) {
 
 impl Network {
     fn on_request(&mut self, request: &apiserver::Request) -> apiserver::Fault {
-        if request.verb.writes() {
-            *self
-                .writes
-                .entry(Occasion::Write(request.resource))
-                .or_default() += 1;
-        }
+        let is_leader = self.leads(request);
+        let once = (request.verb.writes() && is_leader)
+            .then(|| self.count(Occasion::Write(request.resource)))
+            .flatten();
         let mut fault = apiserver::Fault {
             before: Duration::ZERO,
             after: Duration::from_millis(self.latency.u64(1..8)),
             kind: FaultKind::None,
         };
+        match once {
+            Some(Once::Write(Wrong::LostRequest)) => fault.kind = FaultKind::RequestLost,
+            Some(Once::Write(Wrong::LostAnswer)) => fault.kind = FaultKind::AnswerLost,
+            Some(Once::Write(Wrong::Refused(code))) => fault.kind = FaultKind::Refused(code),
+            Some(Once::Write(Wrong::Late)) => fault.before = LATEST / 2,
+            _ => {}
+        }
         let is_its = |pod: &Pod| request.client == CONTROLLERS[*pod];
         if request.verb == Verb::Watch && self.blind.iter().any(is_its) {
             fault.kind = FaultKind::Refused(503);
@@ -733,7 +786,31 @@ impl Network {
         fault
     }
 
+    fn leads(&self, request: &apiserver::Request) -> bool {
+        self.leader
+            .is_some_and(|pod| request.client == CONTROLLERS[pod])
+    }
+
+    /// Counts an occasion; the fault that begins with it alone.
+    fn count(&mut self, occasion: Occasion) -> Option<Once> {
+        let count = self.occasions.entry(occasion).or_default();
+        *count += 1;
+        let is_it = |(its, nth, _): &(Occasion, u32, Once)| *its == occasion && *nth == *count;
+        let once = self.once.iter().find(|once| is_it(once));
+        once.map(|(.., once)| *once)
+    }
+
     fn on_event(&mut self, request: &apiserver::Request) -> Delivery {
+        let once = if self.leads(request) {
+            self.count(Occasion::Event(request.resource))
+        } else {
+            None
+        };
+        match once {
+            Some(Once::Cut) => return Delivery::Cut,
+            Some(Once::LateEvent(late)) => return Delivery::At(Instant::now() + late),
+            _ => {}
+        }
         let is_its = |pod: Pod| request.client == CONTROLLERS[pod];
         if self.cut.iter().any(|pod| is_its(*pod)) {
             return Delivery::Cut;
