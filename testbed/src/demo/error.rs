@@ -12,14 +12,12 @@ pub enum Error {
     #[error(transparent)]
     Testbed(#[from] crate::Error),
     /// `cargo build` failed.
-    #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
+    #[error("`cargo build` of {programs} failed ({status}); cargo says why above")]
     Cargo {
         /// The programs to build.
         programs: String,
         /// How cargo ended.
         status: ExitStatus,
-        /// The last lines it printed.
-        output: String,
     },
     /// Nodes have their taint, or Services no address, when the time is over.
     #[error(

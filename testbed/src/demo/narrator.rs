@@ -43,16 +43,14 @@ impl Narrator {
 
     /// So many of `count` objects have reached a state; where lines stay, about ten of them.
     pub(super) fn progress(&self, done: usize, count: usize, objects: &str, state: &str) {
-        let separate_line = done == count || done.is_multiple_of(count.div_ceil(10));
-        self.update(&format!("{done} of {objects} {state}"), separate_line);
-    }
-
-    /// The progress so far; elsewhere than on a terminal only if it is worth a separate line.
-    pub(super) fn update(&self, what: &str, separate_line: bool) {
+        let what = format!("{done} of {objects} {state}");
         if let Some(line) = &*self.line.lock() {
-            line.set_message(what.to_owned());
-        } else if separate_line && !self.terse && !self.terminal {
-            print(what);
+            line.set_message(what);
+        } else if !self.terse
+            && !self.terminal
+            && (done == count || done.is_multiple_of(count.div_ceil(10)))
+        {
+            print(&what);
         }
     }
 

@@ -4,7 +4,6 @@ mod rows;
 
 use std::{
     env,
-    fmt::Write as _,
     io::{self, IsTerminal, Write as _},
     path::Path,
     time::Duration,
@@ -90,68 +89,42 @@ impl Report {
     fn things_to_try(&self) -> String {
         let Self {
             kubeconfig,
+            provider_endpoint,
             controller_log,
             provider_log,
             ..
         } = self;
-        let more = "cargo run -p outrigger-testbed --bin outrigger-testbed -- nodes";
-        let services = self.services.first().map_or_else(String::new, |row| {
-            let name = &row.name;
-            format!(
-                "
-  kubectl get services
-  kubectl wait --for=condition=outrigger.dev/Provisioned service/{name}
-  kubectl delete service {name}
-"
-            )
-        });
-        let cloud = self
-            .mock
-            .as_deref()
-            .map_or_else(String::new, |mock| self.changes_of_the_cloud(mock));
-        let nodes = if self.mock.is_none() {
-            // Another provider has no machines for them.
-            String::new()
-        } else {
-            format!("\n  {more} --kubeconfig {kubeconfig} --count 5 --prefix more-\n")
-        };
+        let mut things = Vec::new();
+        let mut thing =
+            |command: String, outcome: &str| things.push(format!("  {command:<44}# {outcome}"));
+        if let Some(service) = self.services.first() {
+            let command = format!("kubectl delete service {}", service.name);
+            thing(command, "its load balancer goes first");
+        }
+        let cidr = self.nodes.first().and_then(|node| node.pod_cidrs.first());
+        if let (Some(mock), Some(cidr)) = (&self.mock, cidr) {
+            thing(
+                format!("{mock} ctl remove-routes {cidr}"),
+                "back within 10 s",
+            );
+            thing(format!("{mock} ctl list"), "the cloud's machines");
+        }
+        thing("kubectl get events".to_owned(), "all that happened");
+        things.truncate(3);
+        let things = things.join("\n");
         format!(
             "
-Everything runs until Ctrl-C. Things to try in another terminal:
+Everything runs until Ctrl-C. Three things to try in another terminal:
 
   export KUBECONFIG={kubeconfig}
-  kubectl get nodes -L topology.kubernetes.io/zone
-  kubectl get events
-{services}{cloud}{nodes}
-  tail -f {controller_log}
-  tail -f {provider_log}
+  export CLOUDPROVIDER_ENDPOINT={provider_endpoint}
+
+{things}
+
+Logs: {controller_log}
+      {provider_log}
 "
         )
-    }
-
-    /// The mock's control command, which is run as `mock`.
-    fn changes_of_the_cloud(&self, mock: &str) -> String {
-        let ctl = format!("{mock} ctl --endpoint {}", self.provider_endpoint);
-        let node = self.nodes.first();
-        let name = node.map_or("NODE", |row| &*row.name);
-        let mut text = format!(
-            "
-  {ctl} list
-  {ctl} stop {name}
-  {ctl} set-cost --latency 500ms
-  {ctl} errors --method BatchGetInstances --code UNAVAILABLE --count 3
-"
-        );
-        if !self.services.is_empty() {
-            let _ = writeln!(text, "  {ctl} load-balancers");
-        }
-        if let Some(cidr) = node.and_then(|row| row.pod_cidrs.first()) {
-            let _ = writeln!(
-                text,
-                "  {ctl} routes\n  {ctl} remove-routes {cidr}  # made again within 10 s"
-            );
-        }
-        text
     }
 }
 

@@ -37,7 +37,11 @@ pub(super) struct Stage {
 impl Stage {
     /// Builds what is missing and starts everything.
     pub(super) async fn set_up(demo: &Demo, narrator: &Narrator) -> Result<Self, Error> {
-        let programs = programs::find(programs::MOCK, narrator).await?;
+        narrator.note(
+            "etcd, kube-apiserver, a provider and cloud-controller-manager start on this\n\
+             machine, in some seconds once they are built; Ctrl-C ends them all.",
+        );
+        let programs = programs::find(programs::MOCK).await?;
         let provider = demo.provider;
         provider.build(|action| narrator.begin(action)).await?;
         narrator.clear();
