@@ -9,7 +9,8 @@ import (
 )
 
 // Batcher is for a cloud that takes many routes, or answers many lookups, by one call: callers that wait together share one
-// call of the cloud, which begins after each of them has come. One such call runs at a time.
+// call of the cloud, which begins after each of them has come. One such call runs at a time; one that outlives all of its
+// callers, whatever its context says, does not keep the next from beginning.
 type Batcher[Item, Result any] struct {
 	most int
 	call func(ctx context.Context, items []Item) ([]Result, error)
@@ -89,7 +90,18 @@ func (b *Batcher[Item, Result]) share(together []waiter[Item, Result]) {
 	for _, caller := range together {
 		items = append(items, caller.item)
 	}
-	results, err := Recovered(ctx, func() ([]Result, error) { return b.call(ctx, items) })
+	done := make(chan outcome[[]Result], 1)
+	go func() {
+		results, err := Recovered(ctx, func() ([]Result, error) { return b.call(ctx, items) })
+		done <- outcome[[]Result]{results, err}
+	}()
+	var called outcome[[]Result]
+	select {
+	case called = <-done:
+	case <-ctx.Done(): // all of its callers are gone, and it may never return
+		return
+	}
+	results, err := called.value, called.err
 	if err == nil && len(results) != len(items) {
 		err = fmt.Errorf("the shared call returned %d results for %d items", len(results), len(items))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -82,4 +83,29 @@ func TestTheContextOfASharedCallEndsWithThatOfItsLastCaller(t *testing.T) {
 	<-begun
 	leave()
 	<-ended
+}
+
+func TestACallThatNeverReturnsKeepsNoLaterOneFromBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		batcher := NewBatcher(3, func(_ context.Context, items []int) ([]int, error) {
+			if slices.Contains(items, 1) {
+				<-release // whatever its context says
+			}
+			return items, nil
+		})
+		ask := func(item int) error {
+			ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+			defer leave()
+			_, err := batcher.Do(ctx, item)
+			return err
+		}
+		if err := ask(1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if err := ask(2); err != nil {
+			t.Error(err)
+		}
+	})
 }

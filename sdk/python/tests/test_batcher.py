@@ -67,6 +67,18 @@ async def test_a_caller_that_went_away_while_it_waited_is_left_out() -> None:
     assert cloud.calls == [[0], [2]]
 
 
+async def test_a_call_that_never_ends_keeps_no_later_one_from_beginning() -> None:
+    async def work(items: Sequence[int]) -> list[int | Exception]:
+        if 0 in items:
+            await asyncio.Event().wait()
+        return list(items)
+
+    same = Batcher(work)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(same.call(0), 0.01)
+    assert await asyncio.wait_for(same.call(1), 30) == 1
+
+
 async def test_a_call_with_too_few_results_fails_for_each() -> None:
     async def nothing(items: Sequence[int]) -> list[int | Exception]:
         return []

@@ -14,7 +14,8 @@ class Batcher(Generic[I, R]):
     """For a cloud that changes or answers many objects by one call.
 
     Callers that wait together share one call of the cloud, which begins after each of them has come, so that a shared
-    list is never older than the question. One call runs at a time, and callers that come meanwhile share the next.
+    list is never older than the question. One call runs at a time, and callers that come meanwhile share the next; a
+    call that all its callers have left is cancelled.
 
         class MyRoutes(Routes):
             def __init__(self, table: Table) -> None:
@@ -41,6 +42,14 @@ class Batcher(Generic[I, R]):
             self._running = asyncio.create_task(self._run(), context=Context())
         return await result
 
+    async def _outcomes(self, items: list[I], results: list[asyncio.Future[R]]) -> Sequence[R | Exception]:
+        work = asyncio.ensure_future(self._work(items))
+        gone = asyncio.ensure_future(asyncio.wait(results))
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        work.cancel()  # does nothing to one that has ended
+        return await work
+
     async def _run(self) -> None:
         while self._waiting:
             taken = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
@@ -49,7 +58,7 @@ class Batcher(Generic[I, R]):
             items = [item for item, _ in taken]
             outcomes: Sequence[R | Exception]
             try:
-                outcomes = await self._work(items) if items else []
+                outcomes = await self._outcomes(items, [result for _, result in taken]) if items else []
                 if len(outcomes) != len(items):
                     raise ValueError(f"{len(outcomes)} results for {len(items)} items")
             except Exception as error:
