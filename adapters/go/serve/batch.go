@@ -86,8 +86,8 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 }
 
 // ask makes one call as soon as there is room for it. A call that has not returned when its caller is gone, whatever its
-// context says, gives its room to others. The controller asks about its Nodes again by halves, so that at last the Node
-// that it hangs at is asked about alone; that one is then left out until its call has returned.
+// context says, gives its room to others. The controller then asks about each of its Nodes alone; the one that it hangs at
+// is left out from then on, until its call has returned.
 func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error) {
 	select {
 	case b.room <- struct{}{}:
