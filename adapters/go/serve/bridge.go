@@ -23,7 +23,7 @@ type bridge struct {
 	process context.Context
 	// wait is how long a caller waits, limit how long a call may run.
 	wait, limit time.Duration
-	// slots has room for each call that may run at a time.
+	// slots has room for each call that may run at a time, until its context ends.
 	slots chan struct{}
 	// outcomes learns of the calls that have ended, waited for or not.
 	outcomes *outcomes
@@ -114,6 +114,8 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 	b.running[key] = call
 	release := provider.Hold(ctx)
 	callCtx, cancel := context.WithTimeout(provider.WithCall(b.process, provider.CallOf(ctx)), b.limit)
+	// A call that outlives its context, and may never return, gives its room to others.
+	context.AfterFunc(callCtx, func() { <-b.slots })
 	go func() {
 		defer release()
 		defer cancel()
@@ -124,7 +126,6 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		defer b.mu.Unlock()
 		call.result, call.err, call.endedAt = result, err, time.Now()
 		close(call.done)
-		<-b.slots
 	}()
 	return call, nil
 }

@@ -229,6 +229,39 @@ func TestACallThatTakesLongGoesOnAndIsHandedOver(t *testing.T) {
 	}
 }
 
+func TestACallThatOutlivesItsLimitKeepsNoOtherServiceWaiting(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	options := Options{AnswerWithin: 20 * time.Millisecond, CallLimit: 40 * time.Millisecond}
+	client, _ := serving(t, options, &cloud{balancers: &balancers{
+		ensure: func(_ context.Context, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+			if service.UID == "hangs" {
+				<-release // whatever its context says
+			}
+			return &corev1.LoadBalancerStatus{}, nil
+		},
+	}})
+	ensure := func(uid string) v1.LoadBalancerDisposition {
+		want := service()
+		want.Uid = uid
+		response, err := v1.NewLoadBalancersServiceClient(client).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+			Context: attempt(), Service: want, Targets: inline(&v1.Node{Name: "a"}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Answer.Disposition
+	}
+	inProgress, ready := v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS, v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY
+	if got := ensure("hangs"); got != inProgress {
+		t.Fatal(got)
+	}
+	until(t, "the other Service", func() bool { return ensure("other") == ready })
+	if got := ensure("hangs"); got != inProgress {
+		t.Error("the call that hangs was begun again", got)
+	}
+}
+
 func TestAPanicIsAnErrorOfItsService(t *testing.T) {
 	client, _ := serving(t, Options{}, &cloud{balancers: &balancers{remove: func() error { panic("secret") }}})
 	_, err := v1.NewLoadBalancersServiceClient(client).DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{
