@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -126,23 +126,20 @@ impl<I: Send + 'static, A: Send + 'static> Batcher<I, A> {
 impl<I: Send + 'static, A: Send + 'static> Shared<I, A> {
     /// Makes calls as long as a caller waits.
     async fn serve(self: Arc<Self>) {
-        while let Some((items, answers)) = self.take() {
-            let call = async { (self.call)(items).await };
-            // A panic ends this call alone.
-            let Ok(called) = AssertUnwindSafe(call).catch_unwind().await else {
-                continue;
+        while let Some((items, mut answers)) = self.take() {
+            let call = AssertUnwindSafe(async { (self.call)(items).await }).catch_unwind();
+            // A call that all its callers have left is dropped: it may hang.
+            let gone = join_all(answers.iter_mut().map(oneshot::Sender::closed));
+            let called = tokio::select! {
+                called = call => called,
+                _ = gone => continue,
             };
-            match called {
-                Ok(results) => {
-                    for (answer, result) in answers.into_iter().zip(results) {
-                        let _ = answer.send(result);
-                    }
-                }
-                Err(error) => {
-                    for answer in answers {
-                        let _ = answer.send(Err(error.again()));
-                    }
-                }
+            // A panic ends this call alone.
+            let Ok(called) = called else { continue };
+            let of_each = |error: Error| answers.iter().map(|_| Err(error.again())).collect();
+            let results: Vec<_> = called.unwrap_or_else(of_each);
+            for (answer, result) in answers.into_iter().zip(results) {
+                let _ = answer.send(result);
             }
         }
     }
@@ -163,7 +160,6 @@ impl<I: Send + 'static, A: Send + 'static> Shared<I, A> {
 mod tests {
     use std::time::Duration;
 
-    use futures::future::join_all;
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
@@ -231,5 +227,19 @@ mod tests {
         };
         let (_, stays) = tokio::join!(batcher.call(1), gone);
         assert_eq!(stays.ok(), Some(vec![3]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_never_ends_keeps_no_later_one_from_beginning() {
+        let batcher = Batcher::new(9, |items: Vec<u32>| async move {
+            if items.contains(&1) {
+                std::future::pending::<()>().await;
+            }
+            Ok(items.into_iter().map(Ok).collect())
+        });
+        let hangs = timeout(A_CALL, batcher.call(1));
+        hangs.await.unwrap_err();
+        let next = timeout(A_CALL, batcher.call(2));
+        assert_eq!(next.await.unwrap().ok(), Some(2));
     }
 }
