@@ -99,8 +99,10 @@ pub fn decide<'a>(
     if !has_name(instance, &node.name) {
         return Err(CsrProblem::NodeName(name()));
     }
+    // A DNS name that is the text of an address is taken for the address by old clients; no kubelet asks for one.
+    let has_dns = |name: &str| name.parse::<IpAddr>().is_err() && has_name(instance, name);
     let others = request.names.iter().filter_map(|name| match name {
-        SubjectName::Dns(name) => (!has_name(instance, name)).then(|| name.to_string()),
+        SubjectName::Dns(name) => (!has_dns(name)).then(|| name.to_string()),
         SubjectName::Ip(ip) => (!has_ip(instance, *ip)).then(|| ip.to_string()),
     });
     let others: Vec<_> = others.collect();
