@@ -7,7 +7,7 @@ use std::{io, time::Duration};
 use bytes::Bytes;
 use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
 use http::{HeaderValue, Method, Response, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use kube::{Client, client::Body, core::Status};
 use serde::{
     Deserialize, Serialize,
@@ -29,6 +29,9 @@ use outrigger_runtime::{
 
 /// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer that is one object, or an error: more than etcd holds. An endless one ends there.
+const MAX_OBJECT: usize = 16 * 1024 * 1024;
 
 /// How long the API server lets one watch last, in seconds.
 const WATCH_SECONDS: u32 = 290;
@@ -319,10 +322,6 @@ impl Api {
     }
 
     async fn call(&self, request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
-        let whole = async |response: Response<Body>| {
-            let body = response.into_body().collect().await?;
-            Ok(body.to_bytes())
-        };
         self.exchange(request, whole).await
     }
 
@@ -409,6 +408,15 @@ fn event_of<T: DeserializeOwned>(
     }
 }
 
+/// The whole body of an answer.
+async fn whole(response: Response<Body>) -> Result<Bytes, ApiError> {
+    let body = Limited::new(response.into_body(), MAX_OBJECT)
+        .collect()
+        .await;
+    let body = body.map_err(|error| ApiError::Transport(chain(&*error)))?;
+    Ok(body.to_bytes())
+}
+
 /// The error that an answer without success stands for.
 async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
     let status = response.status();
@@ -417,7 +425,7 @@ async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
         .get(header::RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
-    let body = response.into_body().collect().await?.to_bytes();
+    let body = whole(response).await?;
     // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
     // with a line of text.
     let parsed = serde_json::from_slice::<Status>(&body).ok();

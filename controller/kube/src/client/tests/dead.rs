@@ -95,6 +95,13 @@ async fn a_request_that_is_given_up_takes_its_connection_out_of_use() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_end_is_an_error() {
+    let Way { api, .. } = &way().await;
+    let error = api.get::<Value>("/endless").await.unwrap_err();
+    assert!(error.to_string().contains("length limit"), "{error}");
+}
+
+#[tokio::test]
 async fn all_requests_of_a_client_share_one_connection() {
     let Way { api, relay, .. } = &way().await;
     let watch = api

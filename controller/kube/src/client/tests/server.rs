@@ -141,11 +141,16 @@ fn common_name(chain: &[CertificateDer<'_>]) -> String {
     name.as_str().unwrap().to_owned()
 }
 
-/// The answer to a request. That to a watch never ends.
+/// The answer to a request. Those to a watch and about `/endless` never end.
 async fn answered(request: Request<Incoming>) -> BoxBody<Bytes, Infallible> {
     let query = request.uri().query().unwrap_or_default();
     if query.contains("watch=true") {
         let frames = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        return BoxBody::new(StreamBody::new(frames));
+    }
+    if request.uri().path() == "/endless" {
+        let spaces = Bytes::from_static(&[b' '; 1 << 12]);
+        let frames = futures::stream::repeat_with(move || Ok(Frame::data(spaces.clone())));
         return BoxBody::new(StreamBody::new(frames));
     }
     let _ = request.into_body().collect().await;
