@@ -4,13 +4,14 @@ mod explain;
 mod sweep;
 
 use std::{
-    env,
+    env, fmt,
     io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
 use clap::Parser;
 use comfy_table::{Attribute, Cell, Table, presets};
+use outrigger_core::text;
 
 use self::{explain::ExplainCommand, sweep::SweepCommand};
 
@@ -23,9 +24,9 @@ pub fn run_from_env() -> Option<ExitCode> {
         "sweep" => SweepCommand::parse_from(words).run(),
         _ => return None,
     };
-    Some(ended.unwrap_or_else(|Refusal(text)| {
+    Some(ended.unwrap_or_else(|refusal| {
         // A closed stream is no reason to behave otherwise.
-        let _ = writeln!(io::stderr(), "Error: {text}");
+        let _ = writeln!(io::stderr(), "Error: {refusal}");
         ExitCode::from(UNUSABLE)
     }))
 }
@@ -35,6 +36,14 @@ const UNUSABLE: u8 = 2;
 
 /// Why a command cannot do its work.
 struct Refusal(String);
+
+impl fmt::Display for Refusal {
+    /// Nothing in its lines moves a cursor: servers and providers have words in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = self.0.lines().map(text::message).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
 
 impl From<String> for Refusal {
     fn from(text: String) -> Self {

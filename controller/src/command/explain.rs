@@ -23,9 +23,11 @@ use serde_json::Value;
 use super::{Refusal, is_colored, new_table};
 use crate::options::config::OutputForm;
 
-/// The rights that the caller needs.
-const GRANT: &str =
-    "kubectl create clusterrole outrigger-explain --verb=get --non-resource-url='/explain/*'";
+/// For a caller without the right.
+const GRANT: &str = "
+The caller needs the verb get on the non-resource URL /explain/*:
+  kubectl create clusterrole outrigger-explain --verb=get --non-resource-url='/explain/*'
+and a clusterrolebinding to it";
 
 /// Asks the leader why the object is as it is: the last decisions about it, the rules that made them, and the results of
 /// calls and writes. In the leader's Pod it needs no flag: kubectl -n NAMESPACE exec POD -c controller --
@@ -87,7 +89,7 @@ fn path(object: &str) -> Result<String, Refusal> {
     let parts: Vec<&str> = name.split('/').collect();
     let is_name = |part: &&str| {
         let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"-.".contains(&letter);
-        !part.is_empty() && part.bytes().all(is_letter)
+        !["", ".", ".."].contains(part) && part.bytes().all(is_letter)
     };
     let number = if kind == "nodes" { 1 } else { 2 };
     if parts.len() != number || !parts.iter().all(is_name) {
@@ -151,30 +153,25 @@ fn is_local(server: &Uri) -> bool {
 
 /// Why the leader has not answered, and what to do.
 fn refused(server: &Uri, error: ApiError) -> Refusal {
-    Refusal(match error {
-        ApiError::Status {
-            code: 401, message, ..
-        } => format!(
-            "{server}: {message}\nThe leader does not know the caller: give --kubeconfig with a credential of its cluster. For a \
-             token the controller needs the right to create tokenreviews"
-        ),
-        ApiError::Status {
-            code: 403, message, ..
-        } => format!(
-            "{server}: {message}\nThe caller needs the verb get on the non-resource URL /explain/*:\n  {GRANT}\nand a \
-             clusterrolebinding to it"
-        ),
-        ApiError::Status { message, .. } => format!("{server}: {message}"),
-        ApiError::Transport(why) => format!(
-            "{server} is not reached: {why}\nRun it in the leader's Pod, or give --server, as after\n  \
-             kubectl -n NAMESPACE port-forward POD 10258"
-        ),
-        ApiError::Timeout(limit) => {
-            format!("{server} has not answered within {} s", limit.as_secs())
+    let remedy = match &error {
+        ApiError::Status { code: 401, .. } => {
+            "\nThe leader does not know the caller: give --kubeconfig with a credential of its cluster. For a token the \
+             controller needs the right to create tokenreviews"
         }
-        ApiError::Decode(why) => format!("the answer of {server} cannot be read: {why}"),
-        other => format!("{server}: {other}"),
-    })
+        ApiError::Status { code: 403, .. } => GRANT,
+        ApiError::Transport(_) => {
+            "\nRun it in the leader's Pod, or give --server, as after\n  kubectl -n NAMESPACE port-forward POD 10258"
+        }
+        _ => "",
+    };
+    let why = match error {
+        ApiError::Status { message, .. } => message,
+        ApiError::Transport(why) => format!("not reached: {why}"),
+        ApiError::Timeout(limit) => format!("no answer within {} s", limit.as_secs()),
+        ApiError::Decode(why) => format!("the answer cannot be read: {why}"),
+        other => other.to_string(),
+    };
+    Refusal(format!("{server}: {why}{remedy}"))
 }
 
 /// The decisions as a table, the last one last.
@@ -184,7 +181,8 @@ fn table(explanation: &Explanation, is_colored: bool) -> String {
     } else {
         ", which is gone"
     };
-    let (object, leader) = (&explanation.object, text::message(&explanation.leader));
+    let [object, leader] =
+        [&explanation.object, &explanation.leader].map(|name| text::message(name));
     let mut shown = format!("{object}{gone}: as {leader} knows\n");
     if explanation.decisions.is_empty() {
         shown.push_str(

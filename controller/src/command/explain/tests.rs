@@ -13,6 +13,8 @@ fn an_object_is_a_node_or_a_service() {
         ("node/", None),
         ("node/a/b", None),
         ("node/a?b", None),
+        ("node/..", None),
+        ("service/./web", None),
         ("service/web", None),
         ("service/default/", None),
         ("pod/default/a", None),
@@ -37,16 +39,17 @@ fn only_a_server_on_this_machine_is_trusted_without_a_ca() {
 }
 
 #[test]
-fn a_caller_who_is_unknown_needs_another_remedy_than_one_without_the_right() {
+fn a_refused_caller_gets_its_remedy_and_the_words_of_the_server_escaped() {
     let server = "https://127.0.0.1:10258".parse().unwrap();
     let remedy = |code| {
         let status = ApiError::Status {
             code,
             reason: String::new(),
-            message: "no".into(),
+            message: "no \u{1b}]0;title\u{7}".into(),
             retry_after: None,
         };
-        let Refusal(text) = refused(&server, status);
+        let text = refused(&server, status).to_string();
+        assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
         text
     };
     assert!(remedy(401).contains("--kubeconfig") && !remedy(401).contains(GRANT));
@@ -55,13 +58,13 @@ fn a_caller_who_is_unknown_needs_another_remedy_than_one_without_the_right() {
 
 #[test]
 fn the_table_shows_what_was_decided_and_nothing_that_moves_a_cursor() {
-    let answer = r#"{"object":"node/a","exists":false,"leader":"ccm-0","decisions":[
+    let answer = r#"{"object":"node/a\u001b[2J","exists":false,"leader":"ccm-0","decisions":[
         {"count":3,"first":"2026-01-01T00:00:00Z","last":"2026-01-01T00:01:00.5Z",
          "source":"cloud-node-controller","kind":"sync","rule":"not_ready","text":"no \u001b[2J instance"}]}"#;
     let explanation: Explanation = serde_json::from_str(answer).unwrap();
     let shown = table(&explanation, false);
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[0], "node/a, which is gone: as ccm-0 knows");
+    assert_eq!(lines[0], "node/a\\u{1b}[2J, which is gone: as ccm-0 knows");
     for part in [
         "2026-01-01T00:01:0",
         "3 since 2026-01-01T00:00:00Z",
@@ -83,11 +86,12 @@ fn a_leader_that_does_not_answer_well_is_not_called_the_api_server() {
     let server = "https://127.0.0.1:10258".parse().unwrap();
     let errors = [
         ApiError::Timeout(std::time::Duration::from_secs(30)),
-        ApiError::Decode("no object".to_owned()),
+        ApiError::Decode("no object \u{1b}[2J".to_owned()),
     ];
     for error in errors {
-        let Refusal(text) = refused(&server, error);
+        let text = refused(&server, error).to_string();
         let names_leader = text.contains("127.0.0.1:10258");
         assert!(names_leader && !text.contains("API server"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }
