@@ -12,6 +12,7 @@ pub(crate) mod volumes;
 
 pub use crate::case::Case;
 
+use clap::ValueEnum as _;
 use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, ListPage, MethodRequest};
 
 use crate::{
@@ -35,6 +36,18 @@ pub fn all() -> Vec<Case> {
 /// The blocks of the table, without its head.
 fn blocks() -> impl Iterator<Item = &'static str> {
     TABLE.split("\n\n").skip(1)
+}
+
+/// A line for each case, its fields separated by tabs.
+pub fn table() -> String {
+    let line = |case: Case| {
+        let (id, level, title) = (case.id, case.level, case.title);
+        let capability = case.capability.to_possible_value();
+        let capability = capability.map_or_else(String::new, |one| one.get_name().to_owned());
+        let mutates = if case.mutates { "changed" } else { "" };
+        format!("{id}\t{level}\t{capability}\t{mutates}\t{title}\n")
+    };
+    all().into_iter().map(line).collect()
 }
 
 fn checks() -> Vec<Check> {

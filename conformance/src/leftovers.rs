@@ -44,10 +44,7 @@ impl Leftovers {
         let left = uids.filter_map(|uid| all.get(&uid).cloned());
         let mut objects = self.objects.lock();
         let expect = |service: Service| {
-            let name = format!(
-                "load balancer of Service {} ({})",
-                service.name, service.uid
-            );
+            let name = name(&service);
             objects.services.insert(service.uid.clone(), service);
             name
         };
@@ -77,7 +74,6 @@ impl Leftovers {
     /// All, for people.
     pub(crate) fn names(&self) -> Vec<String> {
         let objects = self.objects.lock();
-        let name = |one: &Service| format!("load balancer of Service {} ({})", one.name, one.uid);
         let routes = objects.routes.iter().map(|one| format!("route to {one}"));
         objects.services.values().map(name).chain(routes).collect()
     }
@@ -89,6 +85,13 @@ impl Leftovers {
     pub(crate) fn forget_routes(&self) {
         self.objects.lock().routes.clear();
     }
+}
+
+fn name(service: &Service) -> String {
+    format!(
+        "load balancer of Service {} ({})",
+        service.name, service.uid
+    )
 }
 
 impl Subject {

@@ -16,7 +16,6 @@ pub mod case;
 pub mod cases;
 pub mod cli;
 pub mod client;
-pub mod describe;
 pub mod explore;
 pub mod inputs;
 pub mod project;

@@ -77,49 +77,14 @@ pub enum Skip {
     NothingToJudge(String),
 }
 
-/// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Passed.
-    pub passed: usize,
-    /// Failed, of level MUST.
-    pub failed: usize,
-    /// Failed, of level SHOULD.
-    pub warned: usize,
-    /// Failed and waived.
-    pub waived: usize,
-    /// Skipped: not declared.
-    pub undeclared: usize,
-    /// Skipped: an input is missing.
-    pub without_input: usize,
-    /// Skipped: without `--allow-mutations`.
-    pub read_only: usize,
-    /// Skipped: nothing to judge.
-    pub nothing_to_judge: usize,
-    /// Skipped: not selected.
-    pub not_selected: usize,
-}
-
 impl Report {
-    /// How many cases ended how.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for Judged { case, outcome, .. } in &self.judged {
-            *match outcome {
-                Outcome::Passed => &mut counts.passed,
-                Outcome::Failed(_) => match case.level {
-                    Level::Must => &mut counts.failed,
-                    Level::Should => &mut counts.warned,
-                },
-                Outcome::Waived { .. } => &mut counts.waived,
-                Outcome::Skipped(Skip::Capability(_)) => &mut counts.undeclared,
-                Outcome::Skipped(Skip::Input(_)) => &mut counts.without_input,
-                Outcome::Skipped(Skip::ReadOnly) => &mut counts.read_only,
-                Outcome::Skipped(Skip::NothingToJudge(_)) => &mut counts.nothing_to_judge,
-                Outcome::Skipped(Skip::NotSelected) => &mut counts.not_selected,
-            } += 1;
-        }
-        counts
+    /// How many cases ended so: one of the words of the summary.
+    pub fn count(&self, end: &str) -> usize {
+        let ends = self
+            .judged
+            .iter()
+            .map(|one| one.outcome.end(one.case.level));
+        ends.filter(|one| *one == end).count()
     }
 
     /// Ids of the cases that failed, whatever their level.
@@ -131,14 +96,18 @@ impl Report {
 }
 
 impl Outcome {
-    /// One word, as reports have it.
-    pub const fn word(&self, level: Level) -> &'static str {
+    /// The end of a case in the words of the summary, which begin with one for its line.
+    pub const fn end(&self, level: Level) -> &'static str {
         match (self, level) {
             (Self::Passed, _) => "passed",
             (Self::Failed(_), Level::Must) => "failed",
-            (Self::Failed(_), Level::Should) => "warning",
+            (Self::Failed(_), Level::Should) => "warning (SHOULD)",
             (Self::Waived { .. }, _) => "waived",
-            (Self::Skipped(_), _) => "skipped",
+            (Self::Skipped(Skip::Capability(_)), _) => "skipped: capability not declared",
+            (Self::Skipped(Skip::Input(_)), _) => "skipped: input missing",
+            (Self::Skipped(Skip::ReadOnly), _) => "skipped: without --allow-mutations",
+            (Self::Skipped(Skip::NothingToJudge(_)), _) => "skipped: nothing to judge",
+            (Self::Skipped(Skip::NotSelected), _) => "not selected",
         }
     }
 }
@@ -162,7 +131,8 @@ pub fn line(judged: &Judged) -> Option<String> {
         outcome,
         seconds,
     } = judged;
-    let word = outcome.word(case.level);
+    let end = outcome.end(case.level);
+    let word = end.split([' ', ':']).next().unwrap_or(end);
     let mut text = format!("{word:<7} {:<7} {:<6} {}", case.id, case.level, case.title);
     let mut detail = |name: &str, value: &str| {
         let _ = write!(text, "\n        {name:<9} {value}");
@@ -190,22 +160,16 @@ pub fn line(judged: &Judged) -> Option<String> {
 
 /// The last lines: how many cases ended how, and what is left in the cloud.
 pub fn summary(report: &Report) -> String {
-    let counts = report.counts();
-    let mut parts = vec![format!("{} passed", counts.passed)];
-    for (count, text) in [
-        (counts.failed, "failed"),
-        (counts.warned, "with a warning (SHOULD)"),
-        (counts.waived, "waived"),
-        (counts.undeclared, "skipped: capability not declared"),
-        (counts.without_input, "skipped: input missing"),
-        (counts.read_only, "skipped: without --allow-mutations"),
-        (counts.nothing_to_judge, "skipped: nothing to judge"),
-        (counts.not_selected, "not selected"),
-    ] {
-        if count > 0 {
-            parts.push(format!("{count} {text}"));
+    let mut ends = vec!["passed", "failed", "warning (SHOULD)", "waived"];
+    for one in &report.judged {
+        let end = one.outcome.end(one.case.level);
+        if !ends.contains(&end) {
+            ends.push(end);
         }
     }
+    let parts = ends.into_iter().map(|end| (report.count(end), end));
+    let parts = parts.filter(|(count, end)| *count > 0 || *end == "passed");
+    let parts: Vec<_> = parts.map(|(count, end)| format!("{count} {end}")).collect();
     let mut text = format!(
         "{} {}: {} cases in {:.1} s: {}",
         report.provider,

@@ -14,16 +14,17 @@ use crate::{case::Level, verdict::Failure};
 ///
 /// A text has characters that XML cannot hold.
 pub fn junit(report: &Report) -> std::io::Result<String> {
-    let counts = report.counts();
     let cases = report.judged.len();
-    let skipped = cases - counts.passed - counts.failed - counts.warned;
+    let [passed, failed, warned] =
+        ["passed", "failed", "warning (SHOULD)"].map(|end| report.count(end));
+    let skipped = cases - passed - failed - warned;
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     xml.create_element("testsuite")
         .with_attributes([
             ("name", "provider-conformance"),
             ("tests", &*cases.to_string()),
-            ("failures", &*counts.failed.to_string()),
+            ("failures", &*failed.to_string()),
             ("errors", "0"),
             ("skipped", &*skipped.to_string()),
             ("timestamp", &*report.started.to_string()),

@@ -49,22 +49,14 @@ fn report() -> Report {
 
 #[test]
 fn each_case_is_counted_once() {
-    let counts = report().counts();
-    let expected = Counts {
-        passed: 1,
-        failed: 1,
-        warned: 1,
-        waived: 1,
-        read_only: 1,
-        not_selected: 1,
-        ..Counts::default()
-    };
-    assert_eq!(counts, expected);
     let text = summary(&report());
-    assert!(
-        text.contains("6 cases") && text.contains("sweep --cluster-uid abc"),
-        "{text}"
-    );
+    for part in [
+        "6 cases",
+        "1 passed, 1 failed, 1 warning (SHOULD), 1 waived, 1 skipped: without --allow-mutations, 1 not selected",
+        "sweep --cluster-uid abc",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]
