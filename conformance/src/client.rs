@@ -12,6 +12,7 @@ use outrigger_api::{
 };
 use tonic::{metadata::MetadataMap, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use uuid::Uuid;
 
 pub use batches::Answered;
 pub use exchange::Listed;
@@ -95,6 +96,14 @@ impl Client {
             context.get_or_insert_with(|| self.context());
         }
         request
+    }
+
+    /// The same connection, with calls for a cluster of the same name that has nothing.
+    #[must_use]
+    pub(crate) fn of_another_cluster(&self) -> Self {
+        let mut client = self.clone();
+        client.cluster.uid = Uuid::new_v4().to_string();
+        client
     }
 
     /// Cuts the connection: calls on it fail, and the provider sees its end at once.

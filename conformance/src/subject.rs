@@ -16,13 +16,12 @@ use std::{
 use outrigger_api::{
     CONTROLLER_MAX_MESSAGE_BYTES, METHODS, MINOR, Method,
     v1::{
-        CallContext, Capabilities, ClusterInfo, HandshakeRequest, HandshakeResponse,
-        InstancesCapability, LoadBalancersCapability,
+        Capabilities, ClusterInfo, HandshakeRequest, HandshakeResponse, InstancesCapability,
+        LoadBalancersCapability,
     },
 };
 use outrigger_provider_sdk::Endpoint;
 use tokio::sync::Mutex;
-use uuid::Uuid;
 
 pub(crate) use load_balancers::{
     Unended, answered_or_lost, expect_one_of, is_passing, patiently, repeated,
@@ -210,12 +209,10 @@ impl Subject {
         handshake_request(self.inputs())
     }
 
-    /// The context of a new attempt for a cluster with the same name that has nothing.
-    pub fn context_of_another_cluster(&self) -> Option<CallContext> {
-        Some(CallContext {
-            cluster_uid: Uuid::new_v4().to_string(),
-            ..self.inputs().cluster.context()
-        })
+    /// The same case as another cluster of the same name, which has nothing.
+    #[must_use]
+    pub fn of_another_cluster(&self) -> Self {
+        self.over(self.client.of_another_cluster())
     }
 
     /// Skips the case where clusters are not told apart by their UID.

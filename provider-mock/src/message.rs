@@ -6,7 +6,7 @@ use outrigger_api::FILE_DESCRIPTOR_SET;
 use outrigger_api::v1::ErrorReason;
 use prost::Message as _;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value,
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, ReflectMessage as _, Value,
 };
 
 use crate::faults::InjectedError;
@@ -32,7 +32,7 @@ pub(crate) fn blank(path: &str, side: Side) -> Option<DynamicMessage> {
     }))
 }
 
-/// Puts the values at a path together: the parts of a path go into each message of a list, and `*keys` are those of a map.
+/// Puts the values at a path together: the parts of a path go into each message of a list.
 pub(crate) fn values(message: &DynamicMessage, path: &str, hits: &mut Vec<Value>) {
     let (name, rest) = path.split_once('.').unwrap_or((path, ""));
     let Some(field) = message.get_field_of(name) else {
@@ -47,7 +47,6 @@ pub(crate) fn values(message: &DynamicMessage, path: &str, hits: &mut Vec<Value>
     };
     match &*message.get_field(&field) {
         Value::List(all) => all.iter().for_each(each),
-        Value::Map(all) if rest == "*keys" => hits.extend(all.keys().map(key)),
         Value::Map(all) => all.values().for_each(each),
         one => each(one),
     }
@@ -63,10 +62,6 @@ fn named(value: &Value, field: &FieldDescriptor) -> Value {
     let name = kind.get_value(*number).map(|one| one.name().to_owned());
     let name = name.unwrap_or_else(|| number.to_string());
     Value::String(name.trim_start_matches(prefix).to_owned())
-}
-
-fn key(key: &MapKey) -> Value {
-    Value::String(key.as_str().unwrap_or_default().to_owned())
 }
 
 /// A value as text.

@@ -32,7 +32,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("IDN-11", readiness),
         check("IDN-12", health_is_served),
         check("IDN-13", health_agrees),
-        check("IDN-14", no_range),
     ];
     checks.extend(declarations::checks());
     checks
@@ -74,21 +73,6 @@ async fn no_common_minor(subject: &Subject) -> Verdict {
             error,
         ),
     }
-}
-
-async fn no_range(subject: &Subject) -> Verdict {
-    let client = subject.dial().await?;
-    let request = HandshakeRequest {
-        min_minor: 0,
-        max_minor: 0,
-        ..subject.handshake_request()
-    };
-    let answered = client.call(request).await;
-    expect(
-        answered.is_err(),
-        "a handshake for the minors 0 to 0 is an error",
-        format!("minor {}", answered.map_or(0, |answer| answer.minor)),
-    )
 }
 
 fn name(handshake: &HandshakeResponse) -> Verdict {

@@ -5,7 +5,7 @@ mod process;
 
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::{FutureExt as _, future::join_all};
 use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, ListInstancesRequest};
 use tokio::time::{Instant, sleep};
 
@@ -23,8 +23,7 @@ pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![
         check("RES-02", lost_lookups),
         check("RES-09", nothing_left),
-        check("RES-25", status_beside_lookups),
-        check("RES-26", given_up_lookups),
+        check("RES-25", hanging_cloud),
     ];
     checks.extend(process::checks());
     checks.extend(load_balancers::checks());
@@ -78,7 +77,7 @@ async fn nothing_left(subject: &Subject) -> Verdict {
     sleep(limit(subject.inputs().limits.late)).await;
     // By UIDs: names may be empty in a list.
     let listed = if subject.load_balancers().list {
-        subject.listed_services(None).await?
+        subject.listed_services().await?
     } else {
         Vec::new()
     };
@@ -125,36 +124,27 @@ async fn status(client: &Client, during: &str) -> Verdict {
     )
 }
 
-async fn status_beside_lookups(subject: &Subject) -> Verdict {
+async fn hanging_cloud(subject: &Subject) -> Verdict {
     let during = format!("while {LOOKUPS} lookups wait for the cloud");
-    let check = beside_lookups(subject, async {
-        for _ in 0..5 {
-            // Also those that a provider begins late fill its threads.
-            sleep(BEGUN / 2).await;
-            status(&subject.client, &during).await?;
-        }
-        subject.connect().await.map(drop)
-    });
-    let hangs = &subject.inputs().commands.cloud_hangs;
-    Box::pin(subject.switched(hangs, check)).await
-}
-
-async fn given_up_lookups(subject: &Subject) -> Verdict {
-    let given_up = async {
+    let check = async {
+        let beside = async {
+            for _ in 0..5 {
+                // Also those that a provider begins late fill its threads.
+                sleep(BEGUN / 2).await;
+                status(&subject.client, &during).await?;
+            }
+            subject.connect().await.map(drop)
+        };
+        beside_lookups(subject, beside).await?;
         for _ in 0..WAVES {
             // Some servers close a connection on which much is given up at once.
             let subject = &subject.connect().await?;
-            let wait = async {
-                sleep(BEGUN).await;
-                Ok(())
-            };
-            beside_lookups(subject, wait).await?;
+            beside_lookups(subject, sleep(BEGUN).map(Ok)).await?;
         }
         let during = format!("after {} lookups were given up", WAVES * LOOKUPS);
-        let subject = &subject.connect().await?;
-        status(&subject.client, &during).await
+        status(&subject.connect().await?.client, &during).await
     };
     let hangs = &subject.inputs().commands.cloud_hangs;
-    Box::pin(subject.switched(hangs, given_up)).await?;
+    Box::pin(subject.switched(hangs, check)).await?;
     is_healthy(subject).await
 }

@@ -120,11 +120,11 @@ async fn other_target(subject: &Subject) -> Verdict {
     let first = subject.new_routes(&nodes[0], 1).await?;
     subject.create_routes(&first).await?;
     let second = [subject.route(read(&first[0])?, &nodes[1])];
-    let create = subject.change_route(Change::Create, None, &second[0]);
+    let create = subject.change_route(Change::Create, &second[0]);
     is_refused(&create.await?, ErrorReason::ConflictingResource)?;
     listed(subject, &first, &nodes[0]).await?;
     // OK and an error are both answers: the route that is named does not exist.
-    let delete = subject.change_route(Change::Delete, None, &second[0]);
+    let delete = subject.change_route(Change::Delete, &second[0]);
     let _ = delete.await?;
     listed(subject, &first, &nodes[0]).await?;
     subject.delete_routes(&first).await?;
@@ -139,26 +139,22 @@ async fn full_table(subject: &Subject) -> Verdict {
     // One more than there is room for, or several where the list does not show the whole table.
     let count = (room + 1).saturating_sub(before);
     let routes = subject.new_routes(node, count).await?;
-    let (mut made, mut refusals) = (Vec::new(), Vec::new());
+    let (mut made, mut refusals) = (Vec::new(), 0);
     for route in routes {
-        let changed = subject.change_route(Change::Create, None, &route).await?;
+        let changed = subject.change_route(Change::Create, &route).await?;
         if changed.is_ok() {
             made.push(route);
         } else {
             is_refused(&changed, ErrorReason::QuotaExceeded)?;
-            refusals.push(route);
+            refusals += 1;
         }
     }
     expect(
-        !refusals.is_empty() && !made.is_empty(),
+        refusals > 0 && !made.is_empty(),
         format!("of {count} routes some are made, and some are QUOTA_EXCEEDED"),
         format!("{} are made", made.len()),
     )?;
     listed(subject, &made, node).await?;
-    not_listed(subject, &refusals).await?;
-    // Room again.
-    subject.delete_routes(&made[..1]).await?;
-    subject.create_routes(&refusals[..1]).await?;
     Ok(())
 }
 

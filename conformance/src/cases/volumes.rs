@@ -26,14 +26,34 @@ const TOPOLOGY: [&str; 4] = [
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check("VOL-02", malformed),
-        check("VOL-03", absent),
-        check("VOL-07", foreign),
+        check("VOL-02", async |subject| {
+            let is_right = |answer: &Answer| is_error(answer, ErrorReason::MalformedVolumeHandle);
+            let input = subject.inputs().volumes.malformed.as_ref();
+            is(subject, input, "MALFORMED_VOLUME_HANDLE", is_right).await
+        }),
+        check("VOL-03", async |subject| {
+            let is_right = |answer: &Answer| is_absent(answer, AbsenceCertainty::Confirmed);
+            let input = subject.inputs().volumes.absent.as_ref();
+            is(subject, input, "absent, CONFIRMED", is_right).await
+        }),
+        check("VOL-07", async |subject| {
+            let is_right = |answer: &Answer| matches!(answer, Ok(Outcome::NotManaged(_)));
+            let input = subject.inputs().volumes.foreign.as_ref();
+            is(subject, input, "not_managed", is_right).await
+        }),
+        check("VOL-06", async |subject| {
+            let is_right = |answer: &Answer| {
+                matches!(answer, Ok(Outcome::Found(_)))
+                    || is_absent(answer, AbsenceCertainty::NotVisibleYet)
+                    || is_error(answer, ErrorReason::DependencyNotReady)
+            };
+            let what = "found, or absent with NOT_VISIBLE_YET";
+            let input = subject.inputs().volumes.young.as_ref();
+            is(subject, input, what, is_right).await
+        }),
         check("VOL-08", failing_cloud),
-        check("VOL-06", young),
         check("VOL-01", as_in_inputs),
-        check("VOL-05", async |subject| each(subject, labels).await),
-        check("VOL-10", async |subject| each(subject, terms).await),
+        check("VOL-05", topology),
     ]
 }
 
@@ -83,15 +103,6 @@ fn found(input: &inputs::Volume, answer: &Answer) -> Verdict<VolumeTopology> {
     }
 }
 
-async fn malformed(subject: &Subject) -> Verdict {
-    let is_right = |answer: &Answer| {
-        let error = answer.as_ref().err();
-        error.is_some_and(|error| error.is(ErrorReason::MalformedVolumeHandle))
-    };
-    let input = subject.inputs().volumes.malformed.as_ref();
-    is(subject, input, "MALFORMED_VOLUME_HANDLE", is_right).await
-}
-
 /// Holds the answer about a volume of the inputs against what the volume is.
 async fn is(
     subject: &Subject,
@@ -105,31 +116,12 @@ async fn is(
     expect(is_right(&answer), expected, describe(&answer))
 }
 
+fn is_error(answer: &Answer, reason: ErrorReason) -> bool {
+    answer.as_ref().is_err_and(|error| error.is(reason))
+}
+
 fn is_absent(answer: &Answer, certainty: AbsenceCertainty) -> bool {
     matches!(answer, Ok(Outcome::Absent(absent)) if absent.certainty() == certainty)
-}
-
-async fn absent(subject: &Subject) -> Verdict {
-    let is_right = |answer: &Answer| is_absent(answer, AbsenceCertainty::Confirmed);
-    let input = subject.inputs().volumes.absent.as_ref();
-    is(subject, input, "absent, CONFIRMED", is_right).await
-}
-
-async fn foreign(subject: &Subject) -> Verdict {
-    let is_right = |answer: &Answer| matches!(answer, Ok(Outcome::NotManaged(_)));
-    let input = subject.inputs().volumes.foreign.as_ref();
-    is(subject, input, "not_managed", is_right).await
-}
-
-async fn young(subject: &Subject) -> Verdict {
-    let is_right = |answer: &Answer| match answer {
-        Ok(Outcome::Found(_)) => true,
-        Ok(_) => is_absent(answer, AbsenceCertainty::NotVisibleYet),
-        Err(error) => error.is(ErrorReason::DependencyNotReady),
-    };
-    let input = subject.inputs().volumes.young.as_ref();
-    let what = "found, or absent with NOT_VISIBLE_YET";
-    is(subject, input, what, is_right).await
 }
 
 async fn failing_cloud(subject: &Subject) -> Verdict {
@@ -159,8 +151,14 @@ async fn all(subject: &Subject) -> Verdict<Vec<VolumeTopology>> {
     Ok(all)
 }
 
-async fn each(subject: &Subject, check: fn(&VolumeTopology) -> Verdict) -> Verdict {
-    all(subject).await?.iter().try_for_each(check)
+async fn topology(subject: &Subject) -> Verdict {
+    for topology in all(subject).await? {
+        labels(&topology)?;
+        let terms = &topology.node_terms;
+        expect(terms.len() <= 16, "at most 16 terms", terms.len())?;
+        terms.iter().try_for_each(term)?;
+    }
+    Ok(())
 }
 
 async fn as_in_inputs(subject: &Subject) -> Verdict {
@@ -193,12 +191,6 @@ fn labels(topology: &VolumeTopology) -> Verdict {
         )?;
     }
     Ok(())
-}
-
-fn terms(topology: &VolumeTopology) -> Verdict {
-    let terms = &topology.node_terms;
-    expect(terms.len() <= 16, "at most 16 terms", terms.len())?;
-    terms.iter().try_for_each(term)
 }
 
 fn term(term: &VolumeNodeTerm) -> Verdict {

@@ -5,11 +5,10 @@ use std::{fmt, time::Duration};
 use outrigger_api::{
     MethodRequest as _,
     v1::{
-        CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
-        GetLoadBalancerRequest, ListLoadBalancersRequest, LoadBalancerAnswer,
-        LoadBalancerDisposition as Disposition, Node, NodeTargets, PlanLoadBalancerRequest,
-        PlanOperation, PlannedChange, Service, ServicePort, ServiceRef,
-        UpdateLoadBalancerNodesRequest,
+        DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
+        ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node,
+        NodeTargets, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
+        ServiceRef, UpdateLoadBalancerNodesRequest,
     },
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -165,13 +164,13 @@ impl Subject {
         Ok(answered.answer.unwrap_or_default())
     }
 
-    /// One `PlanLoadBalancer`, of an Ensure with these targets.
+    /// One `PlanLoadBalancer`, of an Ensure with all targets.
     pub(crate) async fn plan(
         &self,
         service: &Service,
         operation: PlanOperation,
-        targets: Option<NodeTargets>,
-    ) -> Result<Vec<PlannedChange>, CallError> {
+    ) -> Verdict<Vec<PlannedChange>> {
+        let targets = self.targets(&self.target_nodes()).await?;
         let request = PlanLoadBalancerRequest {
             operation: operation.into(),
             service: Some(service.clone()),
@@ -181,15 +180,10 @@ impl Subject {
         Ok(self.client.call(request).await?.changes)
     }
 
-    /// The Services of all load balancers that a list has for this cluster, or for that of a context.
-    pub(crate) async fn listed_services(
-        &self,
-        context: Option<CallContext>,
-    ) -> Result<Vec<ServiceRef>, CallError> {
-        let listed = self
-            .client
-            .list(ListLoadBalancersRequest { context })
-            .await?;
+    /// The Services of all load balancers that a list has.
+    pub(crate) async fn listed_services(&self) -> Result<Vec<ServiceRef>, CallError> {
+        let request = ListLoadBalancersRequest::default();
+        let listed = self.client.list(request).await?;
         let tags = listed.entries.into_iter();
         Ok(tags.filter_map(|one| one.service).collect())
     }
@@ -199,7 +193,7 @@ impl Subject {
         if !self.load_balancers().list {
             return Ok(());
         }
-        let listed = self.listed_services(None).await?;
+        let listed = self.listed_services().await?;
         let count = listed.iter().filter(|tag| tag.uid == service.uid).count();
         let expected = format!("the list has one load balancer of {}", service.name);
         expect(count == 1, expected, count)

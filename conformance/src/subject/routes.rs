@@ -4,8 +4,8 @@ use ipnet::IpNet;
 use outrigger_api::{
     MethodRequest as _,
     v1::{
-        BatchGetInstancesRequest, CallContext, CreateRouteRequest, DeleteRouteRequest,
-        InstanceView, ListRoutesRequest, Node, Route, instance_result,
+        BatchGetInstancesRequest, CreateRouteRequest, DeleteRouteRequest, InstanceView,
+        ListRoutesRequest, Node, Route, instance_result,
     },
 };
 
@@ -110,12 +110,7 @@ impl Subject {
 
     /// All routes of this cluster; the list must be complete.
     pub(crate) async fn list_routes(&self) -> Verdict<Vec<Route>> {
-        self.list_routes_of(None).await
-    }
-
-    /// The same for the cluster of a context.
-    pub(crate) async fn list_routes_of(&self, context: Option<CallContext>) -> Verdict<Vec<Route>> {
-        let listed = self.client.list(ListRoutesRequest { context }).await?;
+        let listed = self.client.list(ListRoutesRequest::default()).await?;
         expect(
             listed.is_complete(),
             "ListRoutes ends with a message that has complete",
@@ -125,13 +120,8 @@ impl Subject {
     }
 
     /// One call. Fails where its success is none that the method may have.
-    pub(crate) async fn change_route(
-        &self,
-        change: Change,
-        context: Option<CallContext>,
-        route: &Route,
-    ) -> Verdict<Changed> {
-        let sent = Some(route.clone());
+    pub(crate) async fn change_route(&self, change: Change, route: &Route) -> Verdict<Changed> {
+        let (context, sent) = (None, Some(route.clone()));
         match change {
             Change::Create => {
                 let request = CreateRouteRequest {
@@ -173,7 +163,7 @@ impl Subject {
         };
         let mut ended = Vec::with_capacity(routes.len());
         for route in routes {
-            let call = async || match self.change_route(change, None, route).await {
+            let call = async || match self.change_route(change, route).await {
                 Ok(changed) => changed.map(Ok),
                 Err(stop) => Ok(Err(stop)),
             };

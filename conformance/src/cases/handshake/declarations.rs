@@ -29,8 +29,8 @@ pub(super) fn checks() -> Vec<Check> {
         check("IDN-25", async |subject| rate_limits(subject.handshake())),
         check("IDN-33", status_times),
         check("IDN-26", status_limits),
-        check("IDN-30", declared_is_served),
-        check("IDN-31", undeclared_is_not_served),
+        check("IDN-30", async |subject| served(subject, true).await),
+        check("IDN-31", async |subject| served(subject, false).await),
         check("IDN-32", no_state_per_connection),
     ]
 }
@@ -203,28 +203,22 @@ fn not_served(error: &CallError) -> bool {
     error.code == Code::Unimplemented || error.is(ErrorReason::CapabilityDisabled)
 }
 
-async fn declared_is_served(subject: &Subject) -> Verdict {
-    for method in subject.declared_methods() {
-        if let Err(error) = subject.client.probe(method).await {
-            let (name, by) = (method.name, Capability::of(method).declared_by());
-            let expected = format!("{name} is served, since {by} is declared");
-            expect(!not_served(&error), expected, error)?;
-        }
-    }
-    Ok(())
-}
-
-async fn undeclared_is_not_served(subject: &Subject) -> Verdict {
+/// Holds the methods of what is declared, or of what is not, against being served or not.
+async fn served(subject: &Subject, is_declared: bool) -> Verdict {
     for method in METHODS {
         let capability = Capability::of(method);
-        if subject.declares(capability) {
+        if capability == Capability::Core || subject.declares(capability) != is_declared {
             continue;
         }
         let (name, by) = (method.name, capability.declared_by());
-        let expected = format!("{name} is UNIMPLEMENTED, since {by} is not declared");
+        let expected = if is_declared {
+            format!("{name} is served, since {by} is declared")
+        } else {
+            format!("{name} is UNIMPLEMENTED, since {by} is not declared")
+        };
         match subject.client.probe(method).await {
-            Ok(()) => return Err(failed(expected, "it is answered")),
-            Err(error) => expect(not_served(&error), expected, error)?,
+            Ok(()) => expect(is_declared, expected, "it is answered")?,
+            Err(error) => expect(not_served(&error) != is_declared, expected, error)?,
         }
     }
     Ok(())

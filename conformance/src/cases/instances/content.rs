@@ -110,10 +110,15 @@ fn labels(instance: &Instance) -> Verdict {
     Ok(())
 }
 
-async fn prefixes(subject: &Subject) -> Verdict {
+fn needs_provider_id(subject: &Subject) -> Verdict {
     if subject.instances().without_provider_id {
         return Err(skipped("the provider declares without_provider_id"));
     }
+    Ok(())
+}
+
+async fn prefixes(subject: &Subject) -> Verdict {
+    needs_provider_id(subject)?;
     let prefixes = subject.provider_id_prefixes();
     for instance in all(subject, InstanceView::Metadata).await? {
         let id = &instance.provider_id;
@@ -206,9 +211,7 @@ async fn planned_maintenance(subject: &Subject) -> Verdict {
 }
 
 async fn name_of_the_cloud(subject: &Subject) -> Verdict {
-    if subject.instances().without_provider_id {
-        return Err(skipped("the provider declares without_provider_id"));
-    }
+    needs_provider_id(subject)?;
     let node = subject.node(&subject.existing());
     // The provider ID alone says which machine is meant.
     let other = subject.inputs().instances.existing.get(1);

@@ -12,6 +12,7 @@ use super::{FOREIGN, Query, outcome};
 use crate::{
     case::{Check, check},
     cases::complete,
+    inputs::Machine,
     subject::{Subject, batch_size},
     verdict::{Verdict, expect, failed},
 };
@@ -36,13 +37,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 async fn found_by_provider_id(subject: &Subject) -> Verdict {
     for machine in &subject.inputs().instances.existing {
-        let node = subject.node(machine);
-        let instance = subject.found(node, InstanceView::Metadata).await?;
-        expect(
-            instance.provider_id == machine.provider_id || subject.instances().without_provider_id,
-            format!("{:?} is found with its provider ID", machine.provider_id),
-            format!("{:?}", instance.provider_id),
-        )?;
+        is_found(subject, subject.node(machine), machine).await?;
     }
     Ok(())
 }
@@ -53,13 +48,16 @@ async fn found_by_name(subject: &Subject) -> Verdict {
         provider_id: String::new(),
         ..subject.node(&machine)
     };
+    is_found(subject, node, &machine).await
+}
+
+/// Fails unless a Node leads to this machine.
+async fn is_found(subject: &Subject, node: Node, machine: &Machine) -> Verdict {
+    let expected = format!("{:?} is found as {:?}", node.name, machine.provider_id);
     let instance = subject.found(node, InstanceView::Metadata).await?;
     expect(
         instance.provider_id == machine.provider_id || subject.instances().without_provider_id,
-        format!(
-            "{:?} is found as {:?}",
-            machine.node_name, machine.provider_id
-        ),
+        expected,
         format!("{:?}", instance.provider_id),
     )
 }

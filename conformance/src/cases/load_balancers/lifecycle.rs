@@ -1,10 +1,7 @@
 //! The life of one load balancer: made, made again, changed, deleted.
 
 use futures::future::join;
-use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, GetLoadBalancerRequest, LoadBalancerAnswer,
-    LoadBalancerDisposition as Disposition, Service,
-};
+use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service};
 
 use crate::{
     case::{Check, check},
@@ -219,29 +216,17 @@ async fn two_services(subject: &Subject) -> Verdict {
 async fn other_cluster(subject: &Subject) -> Verdict {
     subject.needs_cluster_uid()?;
     let (service, _) = subject.balanced().await?;
-    let context = subject.context_of_another_cluster();
-    let request = DeleteLoadBalancerRequest {
-        context: context.clone(),
-        service: Some(service.clone()),
-        identity: None,
-    };
+    let other = subject.of_another_cluster();
     // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
-    let _ = subject.client.call(request).await;
+    let _ = other.delete_once(&service).await;
     subject.get_is(&service, Disposition::Ready).await?;
     if subject.load_balancers().list {
-        let listed = subject.listed_services(context.clone()).await?;
+        let listed = other.listed_services().await?;
         let foreign = listed.iter().filter(|tag| tag.uid == service.uid).count();
         let expected = "a list with the UID of another cluster leaves this one's out";
         expect(foreign == 0, expected, format!("{foreign} of this one's"))?;
     }
-    let request = GetLoadBalancerRequest {
-        context,
-        service: Some(service),
-        targets: None,
-        identity: None,
-    };
-    let answer = subject.client.call(request).await?;
-    let answer = answer.answer.unwrap_or_default();
+    let answer = other.get(&service, None).await?;
     let expected = "GetLoadBalancer with the UID of another cluster is ABSENT";
     expect_one_of(
         &[Disposition::Absent, Disposition::NotManaged],

@@ -2,15 +2,13 @@
 
 use outrigger_api::v1::{
     ErrorReason, ListLoadBalancersRequest, LoadBalancerDisposition as Disposition, PlanOperation,
-    PlannedChange, Service,
 };
 
 use crate::{
-    call_error::CallError,
     case::{Check, check},
     cases::complete,
     subject::{Subject, expect_one_of, port},
-    verdict::{Verdict, expect, refused, skipped},
+    verdict::{Verdict, expect, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
@@ -20,7 +18,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("LBS-09", local_traffic),
         check("LBS-19", plan_of_new),
         check("LBS-28", plan_of_balanced),
-        check("LBS-30", plan_of_nothing),
         check("LBS-18", listed),
         check("LBS-31", complete::<ListLoadBalancersRequest>),
     ]
@@ -58,25 +55,9 @@ async fn local_traffic(subject: &Subject) -> Verdict {
     subject.get_is(&service, Disposition::Differs).await
 }
 
-async fn plan(
-    subject: &Subject,
-    service: &Service,
-    operation: PlanOperation,
-) -> Result<Vec<PlannedChange>, CallError> {
-    let targets = match operation {
-        PlanOperation::Ensure => subject
-            .targets(&subject.target_nodes())
-            .await
-            .ok()
-            .flatten(),
-        _ => None,
-    };
-    subject.plan(service, operation, targets).await
-}
-
 async fn plan_of_new(subject: &Subject) -> Verdict {
     let service = subject.service();
-    let changes = plan(subject, &service, PlanOperation::Ensure).await?;
+    let changes = subject.plan(&service, PlanOperation::Ensure).await?;
     expect(
         !changes.is_empty(),
         "at least one change for a Service without a load balancer",
@@ -87,27 +68,18 @@ async fn plan_of_new(subject: &Subject) -> Verdict {
 
 async fn plan_of_balanced(subject: &Subject) -> Verdict {
     let (service, _) = subject.balanced().await?;
-    let changes = plan(subject, &service, PlanOperation::Ensure).await?;
+    let changes = subject.plan(&service, PlanOperation::Ensure).await?;
     let expected = "no changes by an Ensure";
     expect(changes.is_empty(), expected, format!("{changes:?}"))?;
-    let changes = plan(subject, &service, PlanOperation::Delete).await?;
+    let changes = subject.plan(&service, PlanOperation::Delete).await?;
     let expected = "at least one change by a Delete";
     expect(!changes.is_empty(), expected, "none")?;
     subject.get_is(&service, Disposition::Ready).await
 }
 
-async fn plan_of_nothing(subject: &Subject) -> Verdict {
-    let service = subject.service();
-    let planned = plan(subject, &service, PlanOperation::Unspecified).await;
-    let reasons = [ErrorReason::InvalidRequest];
-    refused(planned, &reasons, "INVALID_REQUEST", |changes| {
-        format!("{changes:?}")
-    })
-}
-
 async fn listed(subject: &Subject) -> Verdict {
     let (service, _) = subject.balanced().await?;
-    let listed = subject.listed_services(None).await?;
+    let listed = subject.listed_services().await?;
     let uids: Vec<_> = listed.iter().map(|tag| &*tag.uid).collect();
     expect(
         uids.contains(&&*service.uid),

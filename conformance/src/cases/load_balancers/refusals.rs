@@ -1,27 +1,27 @@
 //! Services that are refused, or that are another controller's.
 
 use outrigger_api::v1::{
-    CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason,
-    GetLoadBalancerRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
+    ErrorReason, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::NOT_SERVED;
 use crate::{
     call_error::CallError,
     case::{Check, check},
-    inputs::limit,
-    subject::{Subject, Unended, describe, expect_one_of, port, repeated},
+    subject::{Subject, describe, expect_one_of, port},
     verdict::{Stop, Verdict, expect, failed, refused, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check("LBS-07", bad_annotation),
-        check("LBS-35", bad_protocol),
+        check("LBS-07", async |subject| {
+            judge(subject, with_bad_annotations).await
+        }),
+        check("LBS-35", async |subject| {
+            judge(subject, with_bad_protocol).await
+        }),
         check("LBS-11", other_class),
         check("LBS-36", without_targets),
-        check("LBS-37", without_uid),
-        check("LBS-08", foreign_annotation),
         check("LBS-38", refused_change),
         check("LBS-45", full_account),
     ]
@@ -49,16 +49,12 @@ async fn nothing_made(subject: &Subject, service: &Service) -> Verdict {
     expect_one_of(&none, &answer, expected)
 }
 
-/// The Service without its refused part, as Get is to see it.
-async fn judge(
-    subject: &Subject,
-    plain: &Service,
-    refused_one: &Service,
-    reasons: &[ErrorReason],
-) -> Verdict {
-    let answered = try_ensure(subject, refused_one).await?;
-    is_refused(answered, reasons)?;
-    nothing_made(subject, plain).await
+/// Holds an Ensure of a Service with a bad part against a refusal that makes nothing.
+async fn judge(subject: &Subject, with_bad: fn(&Subject, &Service) -> Option<Refused>) -> Verdict {
+    let service = subject.service();
+    let (bad, reasons) = with_bad(subject, &service).ok_or_else(annotations_are_not_read)?;
+    is_refused(try_ensure(subject, &bad).await?, &reasons)?;
+    nothing_made(subject, &service).await
 }
 
 /// A Service that must be refused, and the reasons for it.
@@ -109,21 +105,6 @@ fn annotations_are_not_read() -> Stop {
     skipped("the provider declares to read none of services.refusedAnnotations")
 }
 
-async fn bad_annotation(subject: &Subject) -> Verdict {
-    let service = subject.service();
-    let bad = with_bad_annotations(subject, &service);
-    let (bad, reasons) = bad.ok_or_else(annotations_are_not_read)?;
-    judge(subject, &service, &bad, &reasons).await
-}
-
-async fn bad_protocol(subject: &Subject) -> Verdict {
-    let service = subject.service();
-    let bad = with_bad_protocol(subject, &service);
-    let (bad, reasons) =
-        bad.ok_or_else(|| skipped("the inputs have no services.refusedProtocol"))?;
-    judge(subject, &service, &bad, &reasons).await
-}
-
 async fn other_class(subject: &Subject) -> Verdict {
     let service = Service {
         load_balancer_class: Some(NOT_SERVED.to_owned()),
@@ -143,77 +124,6 @@ async fn without_targets(subject: &Subject) -> Verdict {
     nothing_made(subject, &service).await
 }
 
-async fn without_uid(subject: &Subject) -> Verdict {
-    subject.needs_cluster_uid()?;
-    let service = subject.service();
-    let without_uid = || {
-        Some(CallContext {
-            cluster_uid: String::new(),
-            ..subject.client.context()
-        })
-    };
-    let targets = subject.targets(&subject.target_nodes()).await?;
-    let call = async || {
-        let request = EnsureLoadBalancerRequest {
-            context: without_uid(),
-            service: Some(service.clone()),
-            targets: targets.clone(),
-            identity: None,
-        };
-        let answered = subject.client.call(request).await?;
-        Ok(answered.answer.unwrap_or_default())
-    };
-    let within = limit(subject.inputs().limits.ready);
-    // Until it is READY: what is being made need not be found.
-    if let Err(Unended::Error(error)) = repeated(within, &[Disposition::Ready], call).await {
-        return is_refused(Err(error), &[ErrorReason::InvalidRequest]);
-    }
-    let own = subject.get(&service, None).await?;
-    let request = GetLoadBalancerRequest {
-        context: subject.context_of_another_cluster(),
-        service: Some(service.clone()),
-        targets: None,
-        identity: None,
-    };
-    let of_another = subject.client.call(request).await?;
-    let of_another = of_another.answer.unwrap_or_default();
-    // By the same name it is found again, and perhaps only so.
-    let request = DeleteLoadBalancerRequest {
-        context: without_uid(),
-        service: Some(service.clone()),
-        identity: None,
-    };
-    subject.client.call(request).await?;
-    let exists = |one: &LoadBalancerAnswer| one.disposition() != Disposition::Absent;
-    expect(
-        exists(&own) && !exists(&of_another),
-        "INVALID_REQUEST, or a load balancer of the cluster of the handshake alone",
-        format!(
-            "it is answered; then GetLoadBalancer is {} for that cluster, {} for another one",
-            describe(&own),
-            describe(&of_another)
-        ),
-    )
-}
-
-async fn foreign_annotation(subject: &Subject) -> Verdict {
-    let prefixes = &subject.handshake().service_annotation_prefixes;
-    let key = "conformance.example/ignored";
-    if prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)) {
-        return Err(skipped("the provider declares to read all annotations"));
-    }
-    let mut service = subject.service();
-    let nodes = subject.target_nodes();
-    let before = subject.ensure(&service, &nodes).await?;
-    service.annotations.insert(key.to_owned(), "x".to_owned());
-    let after = subject.ensure(&service, &nodes).await?;
-    expect(
-        before.status == after.status,
-        describe(&before),
-        describe(&after),
-    )
-}
-
 async fn refused_change(subject: &Subject) -> Verdict {
     let (service, _) = subject.balanced().await?;
     let (bad, reasons) = with_bad_part(subject, &service)?;
@@ -226,29 +136,15 @@ async fn refused_change(subject: &Subject) -> Verdict {
 
 async fn full_account(subject: &Subject) -> Verdict {
     let room = subject.inputs().services.limit.unwrap_or_default();
-    let nodes = subject.target_nodes();
-    let targets = subject.targets(&nodes).await?;
-    let mut made = Vec::new();
-    let refused = loop {
+    let targets = subject.targets(&subject.target_nodes()).await?;
+    let expected = format!("an Ensure beyond {room} load balancers is QUOTA_EXCEEDED");
+    for made in 0..=room {
         let service = subject.service();
-        match subject.ensure_once(&service, targets.clone()).await {
-            Ok(_) => made.push(service),
-            Err(error) if error.is(ErrorReason::QuotaExceeded) => break service,
-            Err(error) => return Err(failed("QUOTA_EXCEEDED, or an answer", error)),
+        let answered = subject.ensure_once(&service, targets.clone()).await;
+        if let Err(error) = answered {
+            let is_full = made > 0 && error.is(ErrorReason::QuotaExceeded);
+            return expect(is_full, expected, format!("{made} are made, then {error}"));
         }
-        expect(
-            made.len() <= room,
-            format!("an Ensure beyond {room} load balancers is QUOTA_EXCEEDED"),
-            format!("{} are made", made.len()),
-        )?;
-    };
-    let Some(first) = made.first() else {
-        return Err(failed(
-            format!("of {room} load balancers one is made"),
-            "the first is QUOTA_EXCEEDED",
-        ));
-    };
-    subject.delete(first).await?;
-    subject.ensure(&refused, &nodes).await?;
-    Ok(())
+    }
+    Err(failed(expected, "all are made"))
 }

@@ -26,7 +26,6 @@ pub(super) fn checks() -> Vec<Check> {
         check("LBS-20", async |subject| each(subject, retry_after).await),
         check("LBS-41", async |subject| each(subject, disposition).await),
         check("LBS-42", async |subject| each(subject, addresses).await),
-        check("LBS-43", async |subject| each(subject, ip_mode).await),
         check("LBS-44", async |subject| each(subject, reason).await),
     ]
 }
@@ -101,21 +100,11 @@ fn addresses(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
             format!("{rpc}: an IP address, or a lower case DNS name"),
             format!("ip {:?}, hostname {:?}", point.ip, point.hostname),
         )?;
-    }
-    Ok(())
-}
-
-fn ip_mode(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
-    for point in answer.status.clone().unwrap_or_default().ingress {
-        let legal = match point.ip_mode.as_deref() {
-            None => true,
-            Some("VIP" | "Proxy") => !point.ip.is_empty(),
-            Some(_) => false,
-        };
+        let mode = point.ip_mode.as_deref();
         expect(
-            legal,
+            mode.is_none_or(|mode| ["VIP", "Proxy"].contains(&mode) && !point.ip.is_empty()),
             format!("{rpc}: ip_mode VIP or Proxy with an ip, or none"),
-            format!("{:?} with the ip {:?}", point.ip_mode, point.ip),
+            format!("{mode:?} with the ip {:?}", point.ip),
         )?;
     }
     Ok(())

@@ -25,7 +25,7 @@ async fn lost_reply(subject: &Subject) -> Verdict {
     let node = &subject.route_targets().await?[0];
     let routes = subject.new_routes(node, 1).await?;
     let create = async |caller: &Subject| {
-        let create = caller.change_route(Change::Create, None, &routes[0]);
+        let create = caller.change_route(Change::Create, &routes[0]);
         create.await.map(drop)
     };
     subject.lose_reply(create).await?;
@@ -54,8 +54,8 @@ async fn at_once(subject: &Subject) -> Verdict {
         let routes = subject.new_routes(first, 1).await?;
         let rival = [subject.route(read(&routes[0])?, second)];
         let both = join(
-            subject.change_route(Change::Create, None, &routes[0]),
-            other.change_route(Change::Create, None, &rival[0]),
+            subject.change_route(Change::Create, &routes[0]),
+            other.change_route(Change::Create, &rival[0]),
         );
         let (a, b) = Box::pin(both).await;
         let (a, b) = (a?, b?);
@@ -86,7 +86,7 @@ async fn cut_off(subject: &Subject) -> Verdict {
     for moment in [0, 1, 5, 20, 100] {
         let routes = subject.new_routes(node, at_once).await?;
         let creates = routes.iter();
-        let creates = creates.map(|route| subject.change_route(Change::Create, None, route));
+        let creates = creates.map(|route| subject.change_route(Change::Create, route));
         let create = join_all(creates);
         // It may have ended before.
         let _ = timeout(Duration::from_millis(moment), create).await;

@@ -31,9 +31,8 @@ fn has_marks(subject: &Subject) -> Verdict {
 async fn of_this_cluster(subject: &Subject) -> Verdict {
     has_marks(subject)?;
     let (node, routes) = routed(subject, 2).await?;
-    let of_another = subject
-        .list_routes_of(subject.context_of_another_cluster())
-        .await?;
+    let other = subject.of_another_cluster();
+    let of_another = other.list_routes().await?;
     expect(
         of_another.is_empty(),
         "a list for a cluster without routes is empty",
@@ -42,8 +41,7 @@ async fn of_this_cluster(subject: &Subject) -> Verdict {
     let shown = listed(subject, &routes, &node).await?;
     for named in shown.iter().chain(&routes) {
         // OK and an error are both answers: that cluster has no such route.
-        let context = subject.context_of_another_cluster();
-        let _ = subject.change_route(Change::Delete, context, named).await?;
+        let _ = other.change_route(Change::Delete, named).await?;
         listed(subject, &routes, &node).await?;
     }
     Ok(())
