@@ -2,6 +2,8 @@
 
 interface Waiting<I, R> {
   item: I;
+  /** Settles when the caller no longer waits. */
+  gone: Promise<unknown>;
   resolve: (result: R) => void;
   reject: (error: unknown) => void;
 }
@@ -16,7 +18,7 @@ interface Waiting<I, R> {
  * const routes: Partial<Routes> = {
  *   createRoute: async (route, call) => {
  *     call.check();
- *     return { found: await creations.call(route) };
+ *     return { found: await creations.call(route, call.signal) };
  *   },
  * };
  * ```
@@ -27,10 +29,11 @@ export class Batcher<I, R> {
 
   constructor(private readonly work: (items: readonly I[]) => Promise<readonly R[]>, private readonly most = 100) {}
 
-  /** The result for this item. */
-  call(item: I): Promise<R> {
+  /** The result for this item. A call whose callers have all left, by their signals, keeps the next from beginning no longer. */
+  call(item: I, signal?: AbortSignal): Promise<R> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ item, resolve, reject });
+      const gone = new Promise((leave) => { signal?.addEventListener("abort", leave); });
+      this.waiting.push({ item, gone, resolve, reject });
       if (!this.isRunning) void this.run();
     });
   }
@@ -41,7 +44,8 @@ export class Batcher<I, R> {
     await new Promise((resolve) => { setImmediate(resolve); });
     for (let callers = this.waiting.splice(0, this.most); callers.length > 0; callers = this.waiting.splice(0, this.most)) {
       try {
-        const results = await this.work(callers.map(({ item }) => item));
+        const left = Promise.all(callers.map(({ gone }) => gone)).then(() => { throw new Error("all callers have left the shared call"); });
+        const results = await Promise.race([this.work(callers.map(({ item }) => item)), left]);
         if (results.length !== callers.length) throw new Error(`${String(results.length)} results for ${String(callers.length)} items`);
         for (const [index, { resolve }] of callers.entries()) resolve(results[index] as R);
       } catch (error) {

@@ -262,6 +262,14 @@ test("callers that wait together share one call of the cloud, which begins after
   assert.equal(await batcher.call("g"), "G");
 });
 
+test("a shared call that never ends keeps no later one from beginning", async () => {
+  const batcher = new Batcher((items: readonly string[]) => items.includes("hangs") ? new Promise<string[]>(() => undefined) : Promise.resolve([...items]));
+  const leave = new AbortController();
+  setTimeout(() => { leave.abort(); }, 10);
+  await assert.rejects(batcher.call("hangs", leave.signal), /all callers have left/);
+  assert.equal(await batcher.call("a"), "a");
+});
+
 test("a watch of the health hears of each change once", async (t) => {
   let readiness = v1.Readiness.READY;
   const all = await served(t, { status: () => ({ readiness }) });
