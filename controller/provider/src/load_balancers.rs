@@ -18,13 +18,11 @@ use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, w
 
 mod answer;
 mod identities;
-mod list;
-mod plan;
+mod report;
 mod slot;
 
 pub(super) use identities::LoadBalancerIdentities;
-pub use list::{OwnedLoadBalancer, Owner};
-pub use plan::{PlanOperation, PlannedChange};
+pub use report::{OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
 pub use slot::Slot;
 
 /// Changes in one plan that are shown.
@@ -76,15 +74,9 @@ impl LoadBalancers<'_> {
             .0
             .admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
         let (permit, session) = admitted.await?;
-        let request = |targets| v1::GetLoadBalancerRequest {
-            context: None,
-            service: Some(service_of(service, &session)),
-            targets: Some(targets),
-            identity: self.0.identities.of(service),
-        };
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call_with_targets(&permit, preconditions, targets, request);
-        self.read(call.await?.answer, LoadBalancerCall::Get, service, &session)
+        let slot = Slot::new(permit, session).used();
+        self.call::<v1::GetLoadBalancerRequest>(&slot, service, targets)
+            .await
     }
 
     /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
@@ -98,23 +90,8 @@ impl LoadBalancers<'_> {
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
         let slot = slot.used();
-        let (permit, session) = (&slot.permit, &slot.session);
-        ranges(service)?;
-        session.offers::<v1::EnsureLoadBalancerRequest>()?;
-        let request = |targets| v1::EnsureLoadBalancerRequest {
-            context: None,
-            service: Some(service_of(service, session)),
-            targets: Some(targets),
-            identity: self.0.identities.of(service),
-        };
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call_with_targets(permit, preconditions, targets, request);
-        self.read(
-            call.await?.answer,
-            LoadBalancerCall::Ensure,
-            service,
-            session,
-        )
+        self.change::<v1::EnsureLoadBalancerRequest>(&slot, service, targets)
+            .await
     }
 
     /// Gives the load balancer of a Service these targets, and changes nothing else of it. A provider that does not serve
@@ -129,22 +106,44 @@ impl LoadBalancers<'_> {
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
         let slot = slot.used();
-        let (permit, session) = (&slot.permit, &slot.session);
-        ranges(service)?;
-        session.offers::<v1::UpdateLoadBalancerNodesRequest>()?;
-        let request = |targets| v1::UpdateLoadBalancerNodesRequest {
-            context: None,
-            service: Some(service_of(service, session)),
-            targets: Some(targets),
-            identity: self.0.identities.of(service),
-        };
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call_with_targets(permit, preconditions, targets, request);
-        match call.await {
-            Ok(reply) => self.read(reply.answer, LoadBalancerCall::Update, service, session),
-            Err(Error::NotServed { .. }) => self.ensure(slot, service, targets).await,
-            Err(error) => Err(error),
+        let updated = self
+            .change::<v1::UpdateLoadBalancerNodesRequest>(&slot, service, targets)
+            .await;
+        match updated {
+            Err(Error::NotServed { .. }) => {
+                self.change::<v1::EnsureLoadBalancerRequest>(&slot, service, targets)
+                    .await
+            }
+            updated => updated,
         }
+    }
+
+    async fn change<C: TargetsCall>(
+        self,
+        slot: &Slot,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        ranges(service)?;
+        slot.session.offers::<C>()?;
+        self.call::<C>(slot, service, targets).await
+    }
+
+    async fn call<C: TargetsCall>(
+        self,
+        slot: &Slot,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        let (permit, session) = (&slot.permit, &slot.session);
+        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
+        let request = |targets| {
+            let identity = self.0.identities.of(service);
+            C::new(service_of(service, session), targets, identity)
+        };
+        let call = shared.call_with_targets(permit, preconditions, targets, request);
+        let answer = C::answer(call.await?);
+        self.read(answer, C::CALL, service, session)
     }
 
     /// Removes the load balancer of `service` and every part of it. Where there is none, the answer is
@@ -269,6 +268,50 @@ impl LoadBalancers<'_> {
         }
         Ok(plan.changes.into_iter().map(Into::into).collect())
     }
+}
+
+/// A call that carries a Service and its targets.
+trait TargetsCall: MethodRequest {
+    const CALL: LoadBalancerCall;
+
+    fn new(
+        service: v1::Service,
+        targets: v1::NodeTargets,
+        identity: Option<v1::LoadBalancerIdentity>,
+    ) -> Self;
+
+    fn answer(reply: Self::Response) -> Option<v1::LoadBalancerAnswer>;
+}
+
+macro_rules! targets_calls {
+    ($($request:ident: $call:ident,)*) => {$(
+        impl TargetsCall for v1::$request {
+            const CALL: LoadBalancerCall = LoadBalancerCall::$call;
+
+            fn new(
+                service: v1::Service,
+                targets: v1::NodeTargets,
+                identity: Option<v1::LoadBalancerIdentity>,
+            ) -> Self {
+                Self {
+                    context: None,
+                    service: Some(service),
+                    targets: Some(targets),
+                    identity,
+                }
+            }
+
+            fn answer(reply: Self::Response) -> Option<v1::LoadBalancerAnswer> {
+                reply.answer
+            }
+        }
+    )*};
+}
+
+targets_calls! {
+    GetLoadBalancerRequest: Get,
+    EnsureLoadBalancerRequest: Ensure,
+    UpdateLoadBalancerNodesRequest: Update,
 }
 
 fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
