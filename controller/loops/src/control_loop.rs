@@ -22,9 +22,9 @@ use tracing::{error, info};
 
 use crate::{
     context::{LoopContext, LoopParts, Term},
-    queue::{self, Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics, Taken},
+    queue::{self, Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics},
 };
-use outrigger_provider::{Provider, ProviderState, Slot};
+use outrigger_provider::{Provider, ProviderState};
 use outrigger_runtime::backoff::Backoff;
 
 /// How often the gauges of a loop are set.
@@ -65,12 +65,27 @@ impl<K: queue::Key, S> Clone for LoopInputs<K, S> {
     }
 }
 
+/// A right that is scarce, and that each key is taken with.
+pub trait KeySlot: Sized + Send + 'static {
+    /// Waits until there is one.
+    fn wait(provider: Provider) -> BoxFuture<'static, Self>;
+}
+
+/// No right is needed.
+impl KeySlot for () {
+    fn wait(_: Provider) -> BoxFuture<'static, Self> {
+        ready(()).boxed()
+    }
+}
+
 /// One control loop in one lease term.
 pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// The key of one object.
     type Key: queue::Key;
     /// All that decisions remember in this lease term beyond the stores.
     type State: Send + Sync + 'static;
+    /// The right that a key is taken with.
+    type Slot: KeySlot;
 
     /// Name in `--controllers`, in health checks and in the log.
     const NAME: &'static str;
@@ -93,7 +108,7 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
         self: Arc<Self>,
         key: Self::Key,
         priority: Priority,
-        slot: Option<Slot>,
+        slot: Self::Slot,
     ) -> impl Future<Output = Outcome> + Send;
 
     /// Another process of the provider serves, or serves more than before: it may do what the last one refused.
@@ -110,11 +125,6 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// batches and one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
     fn concurrency(&self) -> Concurrency {
         Concurrency::of(8192)
-    }
-
-    /// Waits until the next key may be taken, with what this returns.
-    fn slot(&self) -> BoxFuture<'static, Option<Slot>> {
-        ready(None).boxed()
     }
 }
 
@@ -177,17 +187,11 @@ async fn run<L: ControlLoop>(
     let gate = Gate::new(provider.state(), is_open);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
-        move |taken: Taken<L::Key>, slot| {
-            let control_loop = Arc::clone(&control_loop);
-            async move {
-                let (key, priority) = (taken.key().clone(), taken.priority());
-                taken.finish(control_loop.reconcile(key, priority, slot).await);
-            }
-        }
+        move |key, priority, slot| Arc::clone(&control_loop).reconcile(key, priority, slot)
     };
     let work = inputs.queue.run(
         || control_loop.concurrency(),
-        || control_loop.slot(),
+        || L::Slot::wait(provider.clone()),
         gate,
         stop.clone(),
         handler,

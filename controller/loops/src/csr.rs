@@ -44,7 +44,7 @@ use outrigger_kube::{
     store::{Change, Store},
     writer::ObjectWriter,
 };
-use outrigger_provider::{LookupPurpose, Slot};
+use outrigger_provider::LookupPurpose;
 use outrigger_runtime::{backoff::Backoff, clock::time_of_day, log_repeated};
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -252,6 +252,7 @@ impl KubeletServing {
 impl ControlLoop for KubeletServing {
     type Key = Arc<str>;
     type State = CsrState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
 
@@ -275,7 +276,7 @@ impl ControlLoop for KubeletServing {
         Vec::new()
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(&name).await
     }
 }

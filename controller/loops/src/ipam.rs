@@ -45,7 +45,6 @@ use outrigger_kube::{
     nodes::{self, NodeWriter},
     store::{Change, Origin, Store},
 };
-use outrigger_provider::Slot;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -220,6 +219,7 @@ impl NodeIpam {
 impl ControlLoop for NodeIpam {
     type Key = Arc<str>;
     type State = IpamState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
     const NEEDS_PROVIDER: bool = false;
@@ -271,7 +271,7 @@ impl ControlLoop for NodeIpam {
         self.metrics.sizes(self.state.allocator.lock().sizes());
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(name).await
     }
 }

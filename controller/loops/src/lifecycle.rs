@@ -54,7 +54,6 @@ use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider::Slot;
 use outrigger_runtime::{backoff::Backoff, clock::Clock};
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
@@ -210,6 +209,7 @@ impl NodeLifecycle {
 impl ControlLoop for NodeLifecycle {
     type Key = Arc<str>;
     type State = LifecycleState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
     const NEEDS_PROVIDER: bool = false;
@@ -255,7 +255,7 @@ impl ControlLoop for NodeLifecycle {
         }
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(name).await
     }
 }

@@ -44,7 +44,7 @@ use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
-use outrigger_provider::{InstancesCapability, Slot};
+use outrigger_provider::InstancesCapability;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
@@ -191,6 +191,7 @@ impl CloudNode {
 impl ControlLoop for CloudNode {
     type Key = Arc<str>;
     type State = CloudNodeState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
 
@@ -223,7 +224,7 @@ impl ControlLoop for CloudNode {
         vec![("refresh", refresh.boxed())]
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(name).await
     }
 

@@ -26,11 +26,9 @@
 //! The [`Backoff`] of a loop that looks up objects together has jitter, which client-go's has not: keys that one call
 //! failed would else meet in each call after it.
 
-mod gate;
 mod lanes;
 mod metrics;
 mod state;
-mod taken;
 mod worker;
 
 #[cfg(test)]
@@ -45,7 +43,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
 
-pub use self::{gate::Gate, metrics::QueueMetrics, taken::Taken};
+pub use self::{metrics::QueueMetrics, worker::Gate};
 use self::{
     metrics::{Observed, Snapshot},
     state::State,

@@ -46,7 +46,6 @@ use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Store},
 };
-use outrigger_provider::Slot;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -174,6 +173,7 @@ impl NodeRoute {
 impl ControlLoop for NodeRoute {
     type Key = RouteKey;
     type State = RouteState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
 
@@ -228,7 +228,7 @@ impl ControlLoop for NodeRoute {
         metrics.routes(state.findings().table.iter().count());
     }
 
-    async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority, (): ()) -> Outcome {
         match key {
             RouteKey::Destination(destination) => self.routes.sync(destination).await,
             RouteKey::Node(name) => self.conditions.sync(&name).await,

@@ -62,7 +62,7 @@ pub use self::{
 };
 use crate::{
     context::{LoopContext, LoopParts, Term},
-    control_loop::{ControlLoop, Task},
+    control_loop::{self, ControlLoop, Task},
     queue::{Concurrency, Outcome, Priority},
 };
 use outrigger_kube::{services::ServiceWriter, store::Store};
@@ -211,6 +211,7 @@ impl ServiceLb {
 impl ControlLoop for ServiceLb {
     type Key = ServiceKey;
     type State = ServiceStates;
+    type Slot = Slot;
 
     const NAME: &'static str = NAME;
 
@@ -264,21 +265,18 @@ impl ControlLoop for ServiceLb {
         }
     }
 
-    fn slot(&self) -> BoxFuture<'static, Option<Slot>> {
-        let provider = self.provider.clone();
-        async move { Some(provider.load_balancers().slot().await) }.boxed()
-    }
-
     async fn reconcile(
         self: Arc<Self>,
         key: ServiceKey,
         priority: Priority,
-        slot: Option<Slot>,
+        slot: Slot,
     ) -> Outcome {
-        match slot {
-            Some(slot) => self.reconciler.sync(&key, priority, slot).await,
-            // Each key is taken with one.
-            None => Outcome::Retry,
-        }
+        self.reconciler.sync(&key, priority, slot).await
+    }
+}
+
+impl control_loop::KeySlot for Slot {
+    fn wait(provider: Provider) -> BoxFuture<'static, Self> {
+        async move { provider.load_balancers().slot().await }.boxed()
     }
 }

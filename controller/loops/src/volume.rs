@@ -36,7 +36,6 @@ use outrigger_kube::{
     store::{Change, Store},
     writer::ObjectWriter,
 };
-use outrigger_provider::Slot;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -110,6 +109,7 @@ impl VolumeLabels {
 impl ControlLoop for VolumeLabels {
     type Key = Arc<str>;
     type State = VolumeState;
+    type Slot = ();
 
     const NAME: &'static str = NAME;
 
@@ -141,7 +141,7 @@ impl ControlLoop for VolumeLabels {
         self.queue_all();
     }
 
-    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, _: Option<Slot>) -> Outcome {
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(&name).await
     }
 }

@@ -21,7 +21,6 @@ use crate::{
     fixture::{Fixture, Setup},
     queue::{Outcome, Priority, Queue},
 };
-use outrigger_provider::Slot;
 use outrigger_runtime::backoff::Backoff;
 
 const A_WHILE: Duration = Duration::from_mins(1);
@@ -46,6 +45,7 @@ struct Counting {
 impl ControlLoop for Counting {
     type Key = &'static str;
     type State = AtomicUsize;
+    type Slot = ();
 
     const NAME: &'static str = "counting-controller";
 
@@ -64,12 +64,7 @@ impl ControlLoop for Counting {
         vec![("a task", task.boxed())]
     }
 
-    async fn reconcile(
-        self: Arc<Self>,
-        key: &'static str,
-        _: Priority,
-        _: Option<Slot>,
-    ) -> Outcome {
+    async fn reconcile(self: Arc<Self>, key: &'static str, _: Priority, (): ()) -> Outcome {
         self.memory.fetch_add(1, Ordering::Relaxed);
         if key == "waits" && self.permits.acquire().await.is_err() {
             self.observations.gave_up.store(true, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Backoff, Concurrency, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Taken};
+use super::{Backoff, Concurrency, Gate, Key, Outcome, Priority, Queue, QueueMetrics};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,14 +36,11 @@ fn no_slot() -> BoxFuture<'static, ()> {
     Box::pin(ready(()))
 }
 
-/// A handler that ends its key.
+/// A handler of keys that are taken with nothing.
 fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
     handler: impl Fn(K, Priority) -> Fut,
-) -> impl Fn(Taken<K>, ()) -> BoxFuture<'static, ()> {
-    move |taken, ()| {
-        let run = handler(taken.key().clone(), taken.priority());
-        Box::pin(async { taken.finish(run.await) })
-    }
+) -> impl Fn(K, Priority, ()) -> Fut {
+    move |key, priority, ()| handler(key, priority)
 }
 
 /// A queue at work, with a record of every run.

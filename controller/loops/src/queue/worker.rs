@@ -1,15 +1,80 @@
-//! Hands keys to handlers.
+//! Hands keys to handlers while the gate is open.
 
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, OptionFuture};
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Concurrency, Gate, Key, Outcome, Queue, Taken};
+use super::{Concurrency, Key, Outcome, Priority, Queue};
+
+/// Tells a queue whether to take new keys. While it is closed keys gather, running handlers go on.
+#[derive(Debug)]
+pub struct Gate<S> {
+    state: watch::Receiver<S>,
+    open: fn(&S) -> bool,
+}
+
+impl<S> Gate<S> {
+    /// Open whenever `open` says so of the watched state. Once the sender is gone, the last state
+    /// stays.
+    pub fn new(state: watch::Receiver<S>, open: fn(&S) -> bool) -> Self {
+        Self { state, open }
+    }
+
+    /// Returns true if keys may be taken; a change after this call ends [`changed`](Self::changed).
+    fn is_open(&mut self) -> bool {
+        (self.open)(&self.state.borrow_and_update())
+    }
+
+    /// Waits for another state.
+    async fn changed(&mut self) {
+        if self.state.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A key in flight. Dropped before [`Taken::finish`], it is ready again, or has failed if its handler panics.
+struct Taken<K: Key> {
+    queue: Queue<K>,
+    key: K,
+    priority: Priority,
+    is_finished: bool,
+}
+
+impl<K: Key> Taken<K> {
+    /// Ends the run of the key; without an outcome it never came to an end.
+    fn finish(&mut self, outcome: Option<Outcome>) {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        let (now, shared) = (Instant::now(), &self.queue.shared);
+        let mut state = shared.state.lock();
+        match outcome {
+            Some(outcome) => state.finish(now, &self.key, outcome),
+            None => state.abandon(now, &self.key),
+        }
+        drop(state);
+        shared.wake.notify_one();
+    }
+}
+
+impl<K: Key> Drop for Taken<K> {
+    fn drop(&mut self) {
+        let panics = !self.is_finished && std::thread::panicking();
+        if panics {
+            let shared = &self.queue.shared;
+            tracing::error!(queue = shared.name, key = ?self.key, "a handler panicked; will retry");
+            shared.panics.inc();
+        }
+        self.finish(panics.then_some(Outcome::Retry));
+    }
+}
 
 impl<K: Key> Queue<K> {
     /// Runs handlers, as many together as `concurrency` says at that time, until `shutdown`; then takes no more keys, waits
@@ -28,8 +93,8 @@ impl<K: Key> Queue<K> {
         handler: F,
     ) where
         S: Send + 'static,
-        F: Fn(Taken<K>, S) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
+        F: Fn(K, Priority, S) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
     {
         let handler = Arc::new(handler);
         let mut handlers = JoinSet::new();
@@ -44,10 +109,14 @@ impl<K: Key> Queue<K> {
                 Some(_) = handlers.join_next() => while handlers.try_join_next().is_some() {},
                 Some(slot) = OptionFuture::from(waited_for.as_mut()) => {
                     waited_for = None;
-                    if let Some(taken) = self.take(concurrency()) {
+                    if let Some(mut taken) = self.take(concurrency()) {
                         let handler = Arc::clone(&handler);
                         // The handler is called inside the task, so that a panic before its first await is caught.
-                        handlers.spawn(async move { handler(taken, slot).await });
+                        handlers.spawn(async move {
+                            let run = handler(taken.key.clone(), taken.priority, slot);
+                            let outcome = run.await;
+                            taken.finish(Some(outcome));
+                        });
                     }
                 }
                 () = self.shared.wake.notified() => {}
@@ -69,18 +138,11 @@ impl<K: Key> Queue<K> {
     /// The next key; none if none waits any more.
     fn take(&self, concurrency: Concurrency) -> Option<Taken<K>> {
         let (key, priority) = self.shared.state.lock().take(Instant::now(), concurrency)?;
-        Some(Taken::new(self.clone(), key, priority))
-    }
-
-    /// Takes a key back; none: its run never came to an end.
-    pub(super) fn finish(&self, key: &K, outcome: Option<Outcome>) {
-        let now = Instant::now();
-        let mut state = self.shared.state.lock();
-        match outcome {
-            Some(outcome) => state.finish(now, key, outcome),
-            None => state.abandon(now, key),
-        }
-        drop(state);
-        self.shared.wake.notify_one();
+        Some(Taken {
+            queue: self.clone(),
+            key,
+            priority,
+            is_finished: false,
+        })
     }
 }

@@ -11,13 +11,13 @@ fn start(slots: &Arc<Semaphore>, gate: Gate<bool>) -> (Queue<&'static str>, Runs
     let (queue, runs) = (queue(), Runs::default());
     let (at_work, run_log, slots) = (queue.clone(), Arc::clone(&runs), Arc::clone(slots));
     let start = Instant::now();
-    let handler = move |taken: Taken<&'static str>, slot: OwnedSemaphorePermit| {
+    let handler = move |key, _, slot: OwnedSemaphorePermit| {
         let time = start.elapsed().as_millis();
-        run_log.lock().push((time, *taken.key()));
+        run_log.lock().push((time, key));
         async move {
             sleep(SECOND).await;
             drop(slot);
-            taken.finish(Outcome::Done);
+            Outcome::Done
         }
     };
     let mut tasks = JoinSet::new();
