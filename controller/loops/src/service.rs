@@ -5,11 +5,11 @@
 //! ```text
 //!  Service changed ─► Fresh ─┐                        ┌► decisions ─► core: Step, Consequence
 //!  rollout ─────────► Update ├► queue ─(slot)─► reconciler ─► cleanup ─► write: one PATCH, events
-//!  drift, sessions ─► Bulk ──┘                        └► lease_targets ─► provider: one call
+//!  checks, sessions ► Bulk ──┘                        └► lease_targets ─► provider: one call
 //! ```
 //!
-//! Arrows point one way: the reconciler asks decisions, calls and writes; nothing below it knows it. `rollout`, `drift`,
-//! `sessions` and `reports` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
+//! Arrows point one way: the reconciler asks decisions, calls and writes; nothing below it knows it. `rollout`, `checks` and
+//! `sessions` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
 //!
 //! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
 //! key once at a time, with the slot of its call: what the call carries is read when it may begin. State that outlives this
@@ -18,15 +18,14 @@
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
 //! `nodes`; `create`, `patch` on `events`.
 
+mod checks;
 mod cleanup;
 mod decisions;
-mod drift;
 pub mod dry_run;
 mod event_handlers;
 mod lease_targets;
 mod metrics;
 mod reconciler;
-mod reports;
 mod rollout;
 mod sessions;
 mod states;
@@ -43,12 +42,11 @@ use parking_lot::RwLock;
 use tracing::{info, warn};
 
 use self::{
+    checks::PeriodicChecks,
     cleanup::Cleanup,
     decisions::Decisions,
-    drift::Drift,
     lease_targets::LeaseTargets,
     reconciler::Reconciler,
-    reports::Reports,
     rollout::Rollout,
     sessions::Sessions,
     states::{ServiceKey, ServiceStates},
@@ -92,8 +90,7 @@ pub struct ServiceLb {
     reconciler: Reconciler,
     rollout: Arc<Rollout>,
     sessions: Sessions,
-    drift: Drift,
-    reports: Reports,
+    checks: PeriodicChecks,
 }
 
 impl ServiceLb {
@@ -177,16 +174,10 @@ impl ServiceLb {
                 queue: queue.clone(),
                 doubts,
             },
-            drift: Drift {
+            checks: PeriodicChecks {
                 decisions: Arc::clone(&decisions),
                 provider: provider.clone(),
                 queue,
-                metrics: metrics.clone(),
-                period: settings.drift_period,
-            },
-            reports: Reports {
-                decisions: Arc::clone(&decisions),
-                provider: provider.clone(),
                 metrics,
                 period: settings.drift_period,
             },
@@ -251,9 +242,9 @@ impl ControlLoop for ServiceLb {
             task!("targets", rollout.run),
             ("sessions of the provider", sessions),
             task!("doubts", sessions.follow_doubts),
-            task!("drift", drift.run),
-            task!("orphans", reports.check_orphans),
-            task!("states", reports.count_states),
+            task!("drift", checks.compare_all),
+            task!("orphans", checks.check_orphans),
+            task!("states", checks.count_states),
         ]
     }
 

@@ -109,6 +109,8 @@ pub struct Ensure {
     pub revision: Revision,
     /// How it is announced and paced.
     pub manner: Manner,
+    /// True if the load balancer is to be updated first: targets do not wait for an Ensure in the background.
+    pub needs_targets: bool,
     /// To be written before the call.
     pub prepare: Option<StatusPatch>,
     /// To be sent before the call.
@@ -422,6 +424,10 @@ impl Progress {
                 hash,
                 revision: facts.targets.clone(),
                 manner,
+                // Without finalizer or record the Service gets no call yet.
+                needs_targets: manner == Manner::Background
+                    && is_claimed(service, facts.capability)
+                    && self.needs_targets(service, facts),
                 prepare: patch,
                 events: events(cause, manner, *facts.targets == Revision::of_none()),
             });

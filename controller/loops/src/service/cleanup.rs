@@ -49,10 +49,8 @@ impl Cleanup {
     ) -> Outcome {
         let is_current = self.decisions.is_current(&service, inputs, None);
         let provider = self.provider.only_while(is_current);
-        let result = self
-            .call_delete(&provider, slot, key, &service, events)
-            .await;
-        let Some(result) = result else {
+        let called = self.call_delete(&provider, slot, key, &service, events);
+        let Some(result) = called.await else {
             return Outcome::Retry;
         };
         let result = result.and_then(|answer| {
@@ -72,38 +70,28 @@ impl Cleanup {
                 .states
                 .with(key, |state| state.is_cleaned_up = true);
         }
-        let ended = self
-            .writes
-            .apply(key, inputs, &BalancerCall::Delete, &result)
-            .await;
+        let call = BalancerCall::Delete;
+        let ended = self.writes.apply(key, inputs, &call, &result).await;
         self.lease.progressed();
-        if matches!(ended, Some(Outcome::Done)) {
+        if ended == Some(Outcome::Done) {
             // The watch may have reported the deletion before our own write was answered.
             return self.finish(key);
         }
         self.decisions
             .states
             .with(key, |state| state.is_cleaned_up = false);
-        // If the deletion has ended and the Service is gone or released, our own write was made, and its answer lost.
-        match ended {
-            Some(ended)
-                if ended_deletion(&result).is_none()
-                    || !self.is_gone_or_released(key, &service, inputs) =>
-            {
-                retry_as_deletion(ended)
-            }
-            _ => self.cleanup_answered(key, &service, &result, inputs),
-        }
-    }
-
-    fn is_gone_or_released(
-        &self,
-        key: &ServiceKey,
-        last: &ServiceView,
-        inputs: &DecisionInputs,
-    ) -> bool {
         let live = self.decisions.live(key);
-        live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
+        let is_gone =
+            live.is_none_or(|live| is_released(&service, &live, Some(&inputs.capability)));
+        match ended {
+            // Our own write was made, and its answer lost; or another client has taken the finalizer.
+            _ if is_gone && ended_deletion(&result).is_some() => {
+                self.conclude(key, &service, &result, inputs)
+            }
+            Some(ended) => retry_as_deletion(ended),
+            // Its end has queued it: the call is made once more.
+            None => Outcome::Done,
+        }
     }
 
     /// The result is none if the call was not sent.
@@ -189,14 +177,47 @@ impl Cleanup {
             // A cleanup has no other steps.
             _ => return Outcome::Done,
         };
-        let provider = &self.provider;
-        let Some(result) = self
-            .call_delete(provider, slot, key, service, &events)
-            .await
-        else {
+        let called = self.call_delete(&self.provider, slot, key, service, &events);
+        let Some(result) = called.await else {
             return Outcome::Retry;
         };
-        self.cleanup_answered(key, service, &result, &inputs)
+        let answer = result.as_ref().ok();
+        let unproven = answer.and_then(|answer| self.unproven(answer, service, &inputs));
+        let result = match unproven {
+            None => result,
+            Some(failure) if failure.class == ErrorClass::Unavailable => Err(Box::new(failure)),
+            // Without its finalizer there is no object left that could wait.
+            Some(_) => {
+                warn!(
+                    service = &*key.name,
+                    uid = &*key.uid,
+                    "the Service is gone, and the provider neither manages its load balancer nor serves \
+                     the class that it was made for; if it still exists, delete it in the cloud"
+                );
+                return self.finish(key);
+            }
+        };
+        self.conclude(key, service, &result, &inputs)
+    }
+
+    /// Applies the answer to a deletion for a Service that is gone.
+    fn conclude(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceView,
+        result: &Answered,
+        inputs: &DecisionInputs,
+    ) -> Outcome {
+        let (now, facts) = (self.decisions.now(), inputs.facts(inputs.pool.revision()));
+        let result = result.as_ref().map_err(Box::as_ref);
+        let decided = self.decisions.states.with(key, |state| {
+            state.progress.deleted(now, None, result, &facts)
+        });
+        self.writes.record_events(service, &decided.events);
+        match decided.requeue {
+            Some(requeue) => retry_as_deletion(requeue.into()),
+            None => self.finish(key),
+        }
     }
 
     /// Why `answer` to a deletion proves nothing about the load balancer of `service`. The call may have
@@ -229,45 +250,8 @@ impl Cleanup {
         }
     }
 
-    /// Applies the answer to a deletion for a Service that is gone.
-    fn cleanup_answered(
-        &self,
-        key: &ServiceKey,
-        service: &ServiceView,
-        result: &Answered,
-        inputs: &DecisionInputs,
-    ) -> Outcome {
-        let answer = result.as_ref().ok();
-        let unproven = answer.and_then(|answer| self.unproven(answer, service, inputs));
-        let is_withdrawn = |failure: &Failure| failure.class != ErrorClass::Unavailable;
-        if unproven.as_ref().is_some_and(is_withdrawn) {
-            // Without its finalizer there is no object left that could wait.
-            warn!(
-                service = &*key.name,
-                uid = &*key.uid,
-                "the Service is gone, and the provider neither manages its load balancer nor serves \
-                 the class that it was made for; if it still exists, delete it in the cloud"
-            );
-            return self.finish(key);
-        }
-        let result = unproven
-            .as_ref()
-            .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
-        let now = self.decisions.now();
-        let targets = inputs.pool.revision_for(service);
-        let facts = inputs.facts(&targets);
-        let decided = self.decisions.states.with(key, |state| {
-            state.progress.deleted(now, None, result, &facts)
-        });
-        self.writes.record_events(service, &decided.events);
-        match decided.requeue {
-            Some(requeue) => retry_as_deletion(requeue.into()),
-            None => self.finish(key),
-        }
-    }
-
-    /// Ends the cleanup: the load balancer is gone, or not this controller's.
-    fn finish(&self, key: &ServiceKey) -> Outcome {
+    /// Forgets a Service whose load balancer is gone, or not this controller's.
+    pub(super) fn finish(&self, key: &ServiceKey) -> Outcome {
         self.decisions.states.with(key, |state| {
             state.orphaned = None;
             state.reset();

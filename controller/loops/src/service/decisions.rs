@@ -192,15 +192,19 @@ impl Decisions {
     pub(super) fn may_lack_targets(&self, inputs: &DecisionInputs) -> Vec<ServiceKey> {
         self.keys(|service| {
             let key = ServiceKey::of(service);
+            let follows = |state: &ServiceState| {
+                let progress = &state.progress;
+                progress.follows_targets(service, &inputs.capability)
+            };
             if !may_concern(service) {
                 false
             } else if service.selects() {
-                self.states
-                    .with(&key, |state| !state.is_in_sync_with(&inputs.pool))
+                self.states.with(&key, |state| {
+                    !state.is_in_sync_with(&inputs.pool) && follows(state)
+                })
             } else {
                 self.decide(&key, service, inputs, |state, facts| {
-                    state.progress.needs_targets(service, facts)
-                        || state.progress.blocks_lease(service, facts)
+                    !state.progress.has_targets(facts) && follows(state)
                 })
             }
         })
@@ -208,7 +212,6 @@ impl Decisions {
 
     /// Returns true if a Service keeps the Lease from naming the targets of `inputs`.
     pub(super) fn blocks_lease(&self, inputs: &DecisionInputs) -> bool {
-        let none = Revision::of_none();
         let blocking = self.keys(|service| {
             may_concern(service)
                 && self.states.with(&ServiceKey::of(service), |state| {
@@ -218,9 +221,7 @@ impl Decisions {
                         .is_some_and(|calling| calling != inputs.pool.revision());
                     is_called_with_others
                         || (!state.is_in_sync_with(&inputs.pool)
-                            && state
-                                .progress
-                                .counts_for_lease(service, &inputs.facts(&none)))
+                            && state.progress.counts_for_lease(service, &inputs.capability))
                 })
         });
         !blocking.is_empty()
@@ -228,26 +229,25 @@ impl Decisions {
 
     /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held
     /// or deleted since it was read. Such a change has queued it again. A call that is made once more, as after
-    /// `NODE_SET_UNKNOWN`, has to carry the `targets` of that moment too.
+    /// `NODE_SET_UNKNOWN`, has to carry the targets of that moment too: those of the pool of this revision.
     pub(super) fn is_current(
         self: &Arc<Self>,
         service: &Arc<ServiceView>,
         inputs: &DecisionInputs,
-        targets: Option<Revision>,
+        pool: Option<Revision>,
     ) -> impl Fn() -> bool + Send + Sync + 'static {
         let (decisions, planned) = (Arc::clone(self), Arc::clone(service));
         let capability = Arc::clone(&inputs.capability);
         let is_repeated = AtomicBool::new(false);
         move || {
-            let targets = targets
+            let pool = pool
                 .as_ref()
                 .filter(|_| is_repeated.swap(true, Ordering::Relaxed));
             decisions.services.get(&planned.key).is_some_and(|now| {
                 now.uid == planned.uid
                     && (Arc::ptr_eq(&now, &planned) || !needs_sync(&planned, &now, &capability))
                     && (now.has_finalizer() || !planned.has_finalizer())
-                    && targets
-                        .is_none_or(|targets| decisions.pool().revision_for(&planned) == *targets)
+                    && pool.is_none_or(|revision| decisions.pool().revision() == revision)
             })
         }
     }

@@ -6,7 +6,8 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::Disposition,
-        ownership::{is_claimed, is_released},
+        ownership::is_released,
+        patch_plan::StatusPatch,
         plan::{BalancerCall, Ensure, Manner, Step},
     },
     targets::{TargetPool, Targets},
@@ -20,8 +21,8 @@ use super::{
     lease_targets::{LeaseTargets, NotBegun},
     metrics::ServiceMetrics,
     rollout::Rollout,
-    states::{ServiceKey, ServiceState, ServiceStates},
-    write::{WRITING_STATUS, Writes, call_result},
+    states::{ServiceKey, ServiceStates},
+    write::{Writes, call_result},
 };
 use crate::queue::{Outcome, Priority, Queue};
 use outrigger_provider::{Error, Provider, Slot};
@@ -55,10 +56,7 @@ impl Reconciler {
             state.orphaned.clone()
         });
         match (self.decisions.live(key), orphaned) {
-            (None, None) => {
-                self.decisions.states.with(key, ServiceState::reset);
-                Outcome::Done
-            }
+            (None, None) => self.cleanup.finish(key),
             (None, Some(orphaned)) => self.cleanup.clean_up(key, orphaned, slot).await,
             (Some(_), None) => self.run_steps(key, priority, slot).await,
             (Some(service), Some(orphaned)) => {
@@ -87,97 +85,98 @@ impl Reconciler {
             let Some(inputs) = self.decisions.inputs() else {
                 return Outcome::Retry;
             };
-            let (patch, doing, held_events) = match self.decisions.next(key, &service, &inputs) {
+            let step = self.decisions.next(key, &service, &inputs);
+            // Others get the slot while a write is made that no call follows.
+            if let Step::Hold { .. } | Step::Write(_) = step {
+                slot = None;
+            }
+            match step {
                 Step::Idle => {
                     // It may be the last of which it was not known whether it has its targets.
                     self.lease.progressed();
                     return Outcome::Done;
                 }
                 Step::At(time) => return Outcome::RetryAfter(until(time, self.decisions.now())),
-                Step::Update => {
-                    return match slot {
-                        Some(slot) => self.update(key, &service, &inputs, slot).await,
-                        None => AGAIN,
+                Step::Hold { why, patch, events } => {
+                    debug!(service = &*key.name, reason = why.reason(), "Service held");
+                    let Some(patch) = patch else {
+                        return Outcome::Done;
                     };
+                    match self.writes.write_step(&service, &patch, &mut attempt).await {
+                        Ok(true) => {
+                            self.writes.record_events(&service, &events);
+                            // Targets of a Service that is held block the rollout no longer.
+                            self.lease.progressed();
+                            return Outcome::Done;
+                        }
+                        Ok(false) => {}
+                        Err(outcome) => return outcome,
+                    }
+                }
+                Step::Write(patch) => {
+                    let written = self.writes.write_step(&service, &patch, &mut attempt);
+                    if let Err(outcome) = written.await {
+                        return outcome;
+                    }
+                }
+                Step::Update => {
+                    let Some(slot) = slot else { return AGAIN };
+                    return self.call(key, &service, None, &inputs, slot).await;
                 }
                 Step::Ensure(mut ensure) => {
                     if let Some(left) = self.waits_for_predecessor(key) {
                         return Outcome::RetryAfter(left);
                     }
-                    if ensure.manner == Manner::Background {
-                        // Targets do not wait behind thousands of other load balancers.
-                        if self.needs_targets(key, &service, &inputs) {
-                            if priority != Priority::Bulk
-                                && let Some(slot) = slot
-                            {
-                                self.queue.add(key.clone(), Priority::Bulk);
-                                return self.update(key, &service, &inputs, slot).await;
-                            }
-                            self.queue.add(key.clone(), Priority::Update);
-                            return Outcome::Done;
-                        }
-                        if priority != Priority::Bulk {
-                            self.queue.add(key.clone(), Priority::Bulk);
-                            return Outcome::Done;
-                        }
+                    if ensure.needs_targets {
+                        let Some(slot) = slot else { return AGAIN };
+                        self.queue.add(key.clone(), Priority::Bulk);
+                        return self.call(key, &service, None, &inputs, slot).await;
                     }
-                    let Some(patch) = ensure.prepare.take() else {
-                        return match slot {
-                            Some(slot) => self.ensure(key, &service, ensure, &inputs, slot).await,
-                            None => AGAIN,
-                        };
-                    };
-                    // The slot stays: otherwise the Service would wait for one more call of others.
-                    self.decisions
-                        .states
-                        .with(key, |state| state.is_preparing = true);
-                    (patch, "add load balancer cleanup finalizer", None)
+                    if ensure.manner == Manner::Background && priority != Priority::Bulk {
+                        self.queue.add(key.clone(), Priority::Bulk);
+                        return Outcome::Done;
+                    }
+                    if let Some(patch) = ensure.prepare.take() {
+                        // The slot stays: otherwise the Service would wait for one more call of others.
+                        if let Err(outcome) =
+                            self.prepare(key, &service, &patch, &mut attempt).await
+                        {
+                            return outcome;
+                        }
+                        continue;
+                    }
+                    let Some(slot) = slot else { return AGAIN };
+                    let ensure = Some(ensure);
+                    return self.call(key, &service, ensure, &inputs, slot).await;
                 }
                 Step::Delete { events } => {
-                    return match slot {
-                        Some(slot) => {
-                            let cleanup = &self.cleanup;
-                            cleanup.delete(key, service, &inputs, slot, &events).await
-                        }
-                        None => AGAIN,
-                    };
+                    let Some(slot) = slot else { return AGAIN };
+                    let cleanup = &self.cleanup;
+                    return cleanup.delete(key, service, &inputs, slot, &events).await;
                 }
-                Step::Hold { why, patch, events } => {
-                    debug!(service = &*key.name, reason = why.reason(), "Service held");
-                    slot = None;
-                    let Some(patch) = patch else {
-                        return Outcome::Done;
-                    };
-                    (patch, WRITING_STATUS, Some(events))
-                }
-                Step::Write(patch) => {
-                    slot = None;
-                    (patch, WRITING_STATUS, None)
-                }
-            };
-            let written = self
-                .writes
-                .write_step(&service, &patch, doing, &mut attempt);
-            let written = written.await;
-            self.decisions
-                .states
-                .with(key, |state| state.is_preparing = false);
-            match (written, held_events) {
-                (Ok(_), Some(events)) => {
-                    self.writes.record_events(&service, &events);
-                    // Targets of a Service that is held block the rollout no longer.
-                    self.lease.progressed();
-                    return Outcome::Done;
-                }
-                (Err(Some(outcome)), _) => return outcome,
-                (Ok(_), None) if patch.finalizer.is_some() => {
-                    self.decisions.states.with(key, |state| {
-                        state.started.get_or_insert_with(Instant::now);
-                    });
-                }
-                (Ok(_) | Err(None), _) => {}
             }
         }
+    }
+
+    /// Writes what a call presumes. The run of the Service looks at its record afterwards, so that the watch that brings it
+    /// is no reason for another.
+    async fn prepare(
+        &self,
+        key: &ServiceKey,
+        service: &Arc<ServiceView>,
+        patch: &StatusPatch,
+        attempt: &mut u32,
+    ) -> Result<bool, Outcome> {
+        let states = &self.decisions.states;
+        states.with(key, |state| state.is_preparing = true);
+        let written = self.writes.write_step(service, patch, attempt).await;
+        states.with(key, |state| {
+            state.is_preparing = false;
+            if written == Ok(true) && patch.finalizer.is_some() {
+                state.started.get_or_insert_with(Instant::now);
+            }
+        });
+        written
     }
 
     fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {
@@ -186,16 +185,18 @@ impl Reconciler {
         (!left.is_zero()).then_some(left)
     }
 
-    async fn ensure(
+    /// Ensures the load balancer; without `ensure` gives it the current targets, and nothing else.
+    async fn call(
         &self,
         key: &ServiceKey,
         planned: &Arc<ServiceView>,
-        mut ensure: Ensure,
+        mut ensure: Option<Ensure>,
         inputs: &DecisionInputs,
         slot: Slot,
     ) -> Outcome {
-        let cause = ensure.cause.as_str();
-        self.rollout.refresh_stale().await;
+        if ensure.is_some() {
+            self.rollout.refresh_stale().await;
+        }
         // Labels and the like may have changed during the writes before.
         let Some(service) = self.decisions.live(key) else {
             return Outcome::Done;
@@ -204,94 +205,63 @@ impl Reconciler {
             return Outcome::Retry;
         };
         let targets = &in_flight.targets;
-        ensure.set_targets(targets);
         let states = &self.decisions.states;
-        states.with(key, |state| state.is_cleaned_up = false);
-        self.writes.record_events(&service, &ensure.events);
-        debug!(
-            service = &*key.name,
-            cause,
-            targets = targets.nodes().len(),
-            "ensuring the load balancer"
-        );
-        let revision = Some(targets.revision().clone());
-        let is_current = self.decisions.is_current(planned, inputs, revision);
+        let pool = Some(in_flight.pool.revision().clone());
+        let is_current = self.decisions.is_current(planned, inputs, pool);
         let provider = self.provider.only_while(is_current);
         let load_balancers = provider.load_balancers();
-        let called = load_balancers.ensure(slot, &service, targets).await;
-        let Some(result) = self.writes.record_call(key, "ensure", called) else {
+        let began = Instant::now();
+        let called = if let Some(ensure) = &mut ensure {
+            ensure.set_targets(targets);
+            states.with(key, |state| state.is_cleaned_up = false);
+            self.writes.record_events(&service, &ensure.events);
+            debug!(
+                service = &*key.name,
+                cause = ensure.cause.as_str(),
+                targets = targets.nodes().len(),
+                "ensuring the load balancer"
+            );
+            load_balancers.ensure(slot, &service, targets).await
+        } else {
+            load_balancers.update(slot, &service, targets).await
+        };
+        if matches!(called, Err(Error::Outdated { .. })) {
+            return AGAIN;
+        }
+        let call = match &ensure {
+            Some(ensure) => BalancerCall::Ensure(ensure),
+            None => BalancerCall::Update(targets),
+        };
+        let Some(result) = self.writes.record_call(key, call.name(), called) else {
             return Outcome::Retry;
         };
-        self.metrics.ensured(ensure.cause, call_result(&result));
-        let disposition = result.as_ref().ok().map(|answer| answer.disposition);
-        let call = BalancerCall::Ensure(&ensure);
+        match &ensure {
+            Some(ensure) => self.metrics.ensured(ensure.cause, call_result(&result)),
+            None => self.metrics.updated(began.elapsed(), call_result(&result)),
+        }
         let ended = self.writes.apply(key, inputs, &call, &result).await;
-        if disposition == Some(Disposition::Ready) {
-            self.requeue_if_outdated(key, &service, &in_flight);
-            info!(service = &*key.name, cause, "the load balancer is ready");
-            if let Some(since) = states.with(key, |state| state.started.take()) {
-                self.metrics.ready(since.elapsed());
+        if matches!(&result, Ok(answer) if answer.disposition == Disposition::Ready) {
+            self.requeue_if_outdated(key);
+            if let Some(ensure) = &ensure {
+                let cause = ensure.cause.as_str();
+                info!(service = &*key.name, cause, "the load balancer is ready");
+                if let Some(since) = states.with(key, |state| state.started.take()) {
+                    self.metrics.ready(since.elapsed());
+                }
             }
         }
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
 
-    /// Gives the load balancer the current targets, and nothing else.
-    async fn update(
-        &self,
-        key: &ServiceKey,
-        service: &Arc<ServiceView>,
-        inputs: &DecisionInputs,
-        slot: Slot,
-    ) -> Outcome {
-        let Some(in_flight) = self.begin_call(key, service).await else {
-            return Outcome::Retry;
-        };
-        let targets = &in_flight.targets;
-        let began = Instant::now();
-        let revision = Some(targets.revision().clone());
-        let is_current = self.decisions.is_current(service, inputs, revision);
-        let provider = self.provider.only_while(is_current);
-        let load_balancers = provider.load_balancers();
-        let called = load_balancers.update(slot, service, targets).await;
-        if matches!(called, Err(Error::Outdated { .. })) {
-            return AGAIN;
-        }
-        let Some(result) = self.writes.record_call(key, "update", called) else {
-            return Outcome::Retry;
-        };
-        self.metrics.updated(began.elapsed(), call_result(&result));
-        let call = BalancerCall::Update(targets);
-        let ended = self.writes.apply(key, inputs, &call, &result).await;
-        if matches!(&result, Ok(answer) if answer.disposition == Disposition::Ready) {
-            self.requeue_if_outdated(key, service, &in_flight);
-        }
-        // The store's deletion event ends the queue entry.
-        ended.unwrap_or(Outcome::Done)
-    }
-
-    /// Requeues a Service whose call has succeeded if other targets than those `sent` go out since: it may have had no load
-    /// balancer when they were published. After a failure they go with the next try, which must not come sooner.
-    fn requeue_if_outdated(&self, key: &ServiceKey, service: &ServiceView, sent: &CallInFlight) {
+    /// Requeues a Service whose call has succeeded if other targets go out since: it may have had no load balancer when
+    /// they were published. After a failure they go with the next try, which must not come sooner.
+    fn requeue_if_outdated(&self, key: &ServiceKey) {
         let pool = self.decisions.pool();
-        if !Arc::ptr_eq(&pool, &sent.pool) && pool.revision_for(service) != *sent.targets.revision()
-        {
+        let states = &self.decisions.states;
+        if !states.with(key, |state| state.is_in_sync_with(&pool)) {
             self.queue.add(key.clone(), Priority::Update);
         }
-    }
-
-    fn needs_targets(
-        &self,
-        key: &ServiceKey,
-        service: &ServiceView,
-        inputs: &DecisionInputs,
-    ) -> bool {
-        // Without finalizer or record the Service gets no call yet.
-        is_claimed(service, &inputs.capability)
-            && self.decisions.decide(key, service, inputs, |state, facts| {
-                state.progress.needs_targets(service, facts)
-            })
     }
 
     /// A call about a Service with the targets that go out now, once the Lease names no others. No call begins if this process

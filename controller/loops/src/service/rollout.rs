@@ -58,14 +58,12 @@ pub(super) struct Rollout {
 /// How the current targets were selected.
 struct Selection {
     empty: EmptyTargets,
-    /// The last declarations of the provider.
+    /// The last declarations of the provider, by whose rules the targets were selected; none: by no rules.
     capability: Option<Arc<Capability>>,
     /// When the nodes were read.
     at: Option<Instant>,
     /// The targets that were published last.
     published: Option<Revision>,
-    /// True once the targets were selected by a provider's rules.
-    has_begun: bool,
     /// Until when nodes are kept as targets, since there would be none.
     held: Option<Timestamp>,
 }
@@ -100,7 +98,6 @@ impl Rollout {
                 capability: None,
                 at: None,
                 published: None,
-                has_begun: false,
                 held: None,
             }),
             in_flight: Mutex::default(),
@@ -110,6 +107,7 @@ impl Rollout {
     /// Makes the nodes of the store the current targets.
     pub(super) fn refresh(&self) {
         let selection = &mut *self.selection.lock();
+        let had_rules = selection.capability.is_some();
         if let Some(capability) = self.decisions.capability() {
             selection.capability = Some(capability);
         }
@@ -137,8 +135,8 @@ impl Rollout {
         let revision = pool.revision().clone();
         self.lease.aim(&revision);
         *self.decisions.targets.write() = pool.into();
-        if selection.capability.is_some()
-            && !std::mem::replace(&mut selection.has_begun, true)
+        if !had_rules
+            && selection.capability.is_some()
             && self.lease.inheritance(&revision) == Inheritance::InSync
         {
             // With the number of this term.
@@ -160,7 +158,7 @@ impl Rollout {
 
     /// Selects the targets by the rules that the provider declares, if they are others than before.
     pub(super) fn apply_rules(&self, rules: &TargetRules) {
-        let is_first = !self.selection.lock().has_begun;
+        let is_first = self.selection.lock().capability.is_none();
         if is_first || self.decisions.pool().rules() != rules {
             self.refresh();
             self.publish();

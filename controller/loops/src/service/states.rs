@@ -63,7 +63,7 @@ pub(super) struct ServiceState {
     pub(super) is_cleaned_up: bool,
     /// When its first Ensure was prepared, until the load balancer is ready.
     pub(super) started: Option<Instant>,
-    /// True if it was edited since its last step was planned.
+    /// True if it was edited since its last step was planned: also while no provider says what it reads.
     pub(super) is_edited: bool,
     /// True while the write before a call is in flight: its run looks at the record after it.
     pub(super) is_preparing: bool,

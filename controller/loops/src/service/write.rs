@@ -9,7 +9,7 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
-        patch_plan::StatusPatch,
+        patch_plan::{FinalizerChange, StatusPatch},
         plan::BalancerCall,
     },
 };
@@ -31,9 +31,6 @@ use outrigger_runtime::{log_repeated, telemetry::Repeats};
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
 const ATTEMPTS: u32 = 5;
-
-/// A write of conditions, addresses or annotations, in upstream's words for events.
-pub(super) const WRITING_STATUS: &str = "update load balancer status";
 
 /// Writes to Services, with their events and the log of their calls.
 pub(super) struct Writes {
@@ -66,17 +63,13 @@ impl Writes {
                 match self.write_with_effects(&service, patch).await {
                     Ok(Some(_)) => {}
                     Ok(None) => return None,
+                    Err(error) if is_retried(&error, &mut attempt) => continue,
                     Err(error) => {
-                        attempt += 1;
-                        // After a conflict the store has the Service as it is now.
-                        if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS {
-                            continue;
-                        }
                         // S-38: the provider is called once more.
                         self.decisions
                             .states
                             .with(key, |state| state.progress.not_written());
-                        return Some(self.write_failed(&service, WRITING_STATUS, &error));
+                        return Some(self.write_failed(&service, patch, &error));
                     }
                 }
             }
@@ -85,24 +78,23 @@ impl Writes {
         }
     }
 
-    /// Writes the patch of a step, and returns the Service as it is then. After a conflict with another client's
-    /// write the step is to be planned again; `attempt` counts such writes.
+    /// Writes the patch of a step. Returns false after a conflict with another client's write: the step is to be planned
+    /// again; `attempt` counts such writes.
     ///
     /// # Errors
-    /// The outcome, or none where the step is to be planned again.
+    /// The outcome.
     pub(super) async fn write_step(
         &self,
         service: &Arc<ServiceView>,
         patch: &StatusPatch,
-        doing: &str,
         attempt: &mut u32,
-    ) -> Result<Arc<ServiceView>, Option<Outcome>> {
+    ) -> Result<bool, Outcome> {
         let undone = patch.undone(service);
         if let Some(undone) = undone {
             self.report_other_writer(service, undone).await;
         }
         match self.write(service, patch).await {
-            Ok(Some(written)) => {
+            Ok(Some(_)) => {
                 if undone.is_some() {
                     let now = self.decisions.now();
                     let states = &self.decisions.states;
@@ -110,16 +102,12 @@ impl Writes {
                         state.progress.repaired(now);
                     });
                 }
-                Ok(written)
+                Ok(true)
             }
             // The store's deletion event ends the queue entry.
-            Ok(None) => Err(Some(Outcome::Done)),
-            Err(error) => {
-                *attempt += 1;
-                // After a conflict the store has the Service as it is now.
-                let is_final = error.class() != ErrorClass::Conflict || *attempt >= ATTEMPTS;
-                Err(is_final.then(|| self.write_failed(service, doing, &error)))
-            }
+            Ok(None) => Err(Outcome::Done),
+            Err(error) if is_retried(&error, attempt) => Ok(false),
+            Err(error) => Err(self.write_failed(service, patch, &error)),
         }
     }
 
@@ -222,8 +210,17 @@ impl Writes {
     }
 
     /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.
-    fn write_failed(&self, service: &ServiceView, doing: &str, error: &ApiError) -> Outcome {
+    fn write_failed(
+        &self,
+        service: &ServiceView,
+        patch: &StatusPatch,
+        error: &ApiError,
+    ) -> Outcome {
         let class = error.class();
+        let doing = match patch.finalizer {
+            Some(FinalizerChange::Add) => "add load balancer cleanup finalizer",
+            _ => "update load balancer status",
+        };
         // Each Service has its event.
         log_repeated!(
             warn, self.repeats, &error.cause(),
@@ -249,6 +246,12 @@ impl Writes {
             self.record_event(service, event);
         }
     }
+}
+
+/// Returns true if a write is to be decided again: after a conflict the store has the Service as it is now.
+fn is_retried(error: &ApiError, attempt: &mut u32) -> bool {
+    *attempt += 1;
+    error.class() == ErrorClass::Conflict && *attempt < ATTEMPTS
 }
 
 /// The outcome of a deletion that failed: tried at least every 30 s (S-14).

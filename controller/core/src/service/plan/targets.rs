@@ -18,6 +18,7 @@ use crate::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
+        capability::Capability,
         condition::{TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
         ownership::{Ownership, is_not_managed},
@@ -45,30 +46,35 @@ impl Progress {
     }
 
     /// Returns true if the load balancer of `service` has other targets than [`ServiceFacts::targets`], as far as is known,
-    /// and is to get them; also while the Service is paused. A load balancer that was never made is made with the targets of
-    /// that moment.
+    /// and is to get them; also while the Service is paused.
     pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+        self.takes_targets(service, facts.capability) && !self.has_targets(facts)
+    }
+
+    /// Returns true if the load balancer of `service` is to get each change of its targets. A load balancer that was never
+    /// made is made with the targets of that moment.
+    fn takes_targets(&self, service: &ServiceView, capability: &Capability) -> bool {
         let has_targets = self.sent.is_some() || !service.ingress.is_empty() || has_hash(service);
         has_targets
-            && facts.ownership(service) == Ownership::Provide
+            && Ownership::of(service, Some(capability)) == Ownership::Provide
             && !is_not_managed(service)
-            && !self.has_targets(facts)
     }
 
-    /// Returns true if `service` keeps the Lease from naming [`ServiceFacts::targets`]: its record has a hash, and its load
-    /// balancer does not have them. A hash that could not be written may be there all the same.
-    pub fn blocks_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        self.counts_for_lease(service, facts) && !self.has_targets(facts)
-    }
-
-    /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets.
-    pub fn counts_for_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+    /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets: its record has a
+    /// hash. One that could not be written may be there all the same.
+    pub fn counts_for_lease(&self, service: &ServiceView, capability: &Capability) -> bool {
         (has_hash(service) || self.pending == Some(EnsureCause::NotWritten))
             && matches!(
-                facts.ownership(service),
+                Ownership::of(service, Some(capability)),
                 Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
+    }
+
+    /// Returns true if a change of its targets concerns `service`: its load balancer is to get them, or its record to lose
+    /// its hash.
+    pub fn follows_targets(&self, service: &ServiceView, capability: &Capability) -> bool {
+        self.takes_targets(service, capability) || self.counts_for_lease(service, capability)
     }
 
     /// Returns true if the load balancer is known to have [`ServiceFacts::targets`].

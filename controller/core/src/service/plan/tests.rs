@@ -77,7 +77,9 @@ fn is_background(stage: &Stage) -> bool {
 }
 
 fn holds_up(stage: &Stage) -> bool {
-    stage.progress.blocks_lease(&stage.service, &stage.facts())
+    let progress = &stage.progress;
+    progress.counts_for_lease(&stage.service, &stage.capability)
+        && !progress.has_targets(&stage.facts())
 }
 
 fn needs_targets(stage: &Stage) -> bool {

@@ -189,6 +189,22 @@ async fn a_wrong_selector_changes_nothing_and_is_reported() {
         .await;
 }
 
+/// It has no load balancer that could lack them.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_nodes_cuts_no_back_off_of_a_service_that_was_never_made() {
+    let rig = Rig::start().await;
+    rig.fail(Method::EnsureLoadBalancer, trouble());
+    rig.cluster.create_service(selecting("web", "pool=x"));
+    let changes = async {
+        for n in 0..50 {
+            label(&rig, 3, &[("pool", ["x", "y"][n % 2])]);
+            secs(2).await;
+        }
+    };
+    let (times, ()) = tokio::join!(call_times(&rig, "EnsureLoadBalancer", 100), changes);
+    assert_eq!(times, [0, 5, 15, 35, 75]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_selector_is_one_ensure() {
     let rig = with_a_pool(Setup::default()).await;

@@ -407,6 +407,19 @@ fn one_that_is_taken_over_gets_the_nodes_before_it_is_ensured() {
     assert!(!patch.unwrap().is_of_record());
 }
 
+/// A change of nodes must not cut the back-off of its Ensure short.
+#[test]
+fn one_that_was_never_made_follows_no_targets() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.question();
+    let follows = |stage: &Stage| {
+        let progress = &stage.progress;
+        progress.follows_targets(&stage.service, &stage.capability)
+    };
+    assert!(stage.service.has_finalizer() && !follows(&stage));
+    assert!(follows(&Stage::settled()));
+}
+
 /// The call for the change may have given it others, and its answer was lost with the process. The Ensure that
 /// repeats it has the current targets.
 #[test]

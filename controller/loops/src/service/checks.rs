@@ -1,5 +1,8 @@
-//! Reports on the cloud and the cluster as a whole: load balancers that no Service wants, and Services by state. Tasks of the
-//! loop.
+//! Periodic checks: the comparison of each load balancer with its Service (instead of Q-30), the load balancers that no Service
+//! wants, and the Services by state. Tasks of the loop.
+//!
+//! Load balancers that got a call early in the term are compared once more, soon: a call of the leader before may reach the cloud
+//! after that, since a provider ends a change that it has begun though its caller is gone.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt, Stream, StreamExt, stream};
 use outrigger_api::v1::ListLoadBalancersRequest;
 use outrigger_core::{
     condition::Status,
@@ -14,17 +18,26 @@ use outrigger_core::{
         ServiceView,
         condition::{ACCEPTED, PROVISIONED},
         ownership::Ownership,
+        plan::Step,
     },
 };
 use tokio::time::sleep;
-use tracing::warn;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
 
 use super::{
     decisions::{Decisions, may_concern},
     metrics::ServiceMetrics,
     states::ServiceKey,
 };
+use crate::queue::{Priority, Queue};
 use outrigger_provider::Provider;
+
+/// Comparisons in flight together.
+const COMPARISONS: usize = 8;
+
+/// After this time in a term, no call of the leader before is still at work in the cloud.
+const LATE: Duration = Duration::from_mins(2);
 
 /// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);
@@ -35,16 +48,119 @@ const NAMED: usize = 20;
 /// How often the gauges by state are brought up to date.
 const STATES_SHOWN: Duration = Duration::from_secs(10);
 
-/// Reports that no single Service leads to.
-pub(super) struct Reports {
+/// Checks of what the cloud and the cluster have.
+pub(super) struct PeriodicChecks {
     pub(super) decisions: Arc<Decisions>,
     pub(super) provider: Provider,
+    pub(super) queue: Queue<ServiceKey>,
     pub(super) metrics: ServiceMetrics,
-    /// Period of the check for orphans; none: no check is made.
+    /// Period of the comparisons and of the check for orphans; none: neither is made.
     pub(super) period: Option<Duration>,
 }
 
-impl Reports {
+impl PeriodicChecks {
+    /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
+    /// cloud. Never returns.
+    pub(super) async fn compare_all(&self) {
+        sleep(LATE).await;
+        let states = &self.decisions.states;
+        let called = self.decisions.keys(|service| {
+            states.with(&ServiceKey::of(service), |state| state.has_been_called)
+        });
+        self.compare_each(stream::iter(called)).await;
+        let Some(period) = self.period else {
+            return std::future::pending().await;
+        };
+        loop {
+            let capability = self.decisions.capability();
+            let mut round = capability.map_or_else(Vec::new, |capability| {
+                self.decisions
+                    .keys(|service| Ownership::of(service, Some(&capability)) == Ownership::Provide)
+            });
+            fastrand::shuffle(&mut round);
+            let pause = period / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
+            if round.is_empty() {
+                sleep(pause).await;
+            }
+            let due = stream::iter(round).then(|key| async move {
+                sleep(pause).await;
+                key
+            });
+            self.compare_each(due).await;
+        }
+    }
+
+    async fn compare_each(&self, keys: impl Stream<Item = ServiceKey>) {
+        keys.for_each_concurrent(COMPARISONS, |key| async move { self.compare(&key).await })
+            .await;
+    }
+
+    /// Compares a settled Service with its load balancer, and queues it if that has drifted. Ends when the key
+    /// is taken: calls about one Service do not overlap, and no change waits for a comparison.
+    async fn compare(&self, key: &ServiceKey) {
+        let (Some(service), Some(inputs)) = (self.decisions.live(key), self.decisions.inputs())
+        else {
+            return;
+        };
+        let is_settled = self
+            .decisions
+            .decide(key, &service, &inputs, |state, facts| {
+                let step = state.progress.next(self.decisions.now(), &service, facts);
+                step == Step::Idle
+            });
+        if !is_settled || Ownership::of(&service, Some(&inputs.capability)) != Ownership::Provide {
+            return;
+        }
+        let taken = CancellationToken::new();
+        self.decisions.states.with(key, |state| {
+            state.comparison = Some(taken.clone().drop_guard());
+        });
+        let targets = inputs.pool.targets_of(&service);
+        let call = self
+            .provider
+            .load_balancers()
+            .get(&service, &targets)
+            .boxed();
+        let Some(answer) = taken.run_until_cancelled(call).await else {
+            return;
+        };
+        self.decisions
+            .states
+            .with(key, |state| state.comparison = None);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                // The next round asks again.
+                debug!(
+                    service = &*key.name,
+                    class = error.class().as_str(),
+                    %error,
+                    "load balancer not compared with its Service"
+                );
+                return;
+            }
+        };
+        // It may have changed meanwhile, and then the answer is about what it was.
+        let is_same = self
+            .decisions
+            .live(key)
+            .is_some_and(|now| Arc::ptr_eq(&now, &service));
+        let drifted = is_same
+            && self.decisions.decide(key, &service, &inputs, |state, _| {
+                state.progress.observed(&service, &answer)
+            });
+        if drifted {
+            self.metrics.drifted();
+            info!(
+                service = &*key.name,
+                found = ?answer.disposition,
+                differs = &*answer.message,
+                "the load balancer is not what it was made; ensuring it again"
+            );
+            self.queue.add(key.clone(), Priority::Bulk);
+        }
+    }
+
     /// Reports orphans where the provider lists load balancers; deletes nothing. Never returns.
     pub(super) async fn check_orphans(&self) {
         let Some(period) = self.period else {
