@@ -177,7 +177,7 @@ impl DecisionReason {
                 let rule = match why {
                     HoldReason::Paused => "paused",
                     HoldReason::ClassNotServed => "class_not_served",
-                    HoldReason::TooLarge(_) => "too_large",
+                    HoldReason::TooLarge => "too_large",
                     HoldReason::InvalidAnnotation => "invalid_annotation",
                 };
                 Self::new(

@@ -32,8 +32,6 @@ mod size;
 pub mod source_ranges;
 mod wire;
 
-pub use size::Shed;
-
 /// Holds a Service until its load balancer is gone. Shared with other implementations, so that
 /// it alone does not name the owner of the load balancer.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -99,8 +97,8 @@ pub struct ServiceView {
     pub ingress: Box<[Ingress]>,
     /// `status.conditions`.
     pub conditions: Box<[Condition]>,
-    /// Set if it is too large to be kept: most of it was forgotten then.
-    pub shed: Option<Box<Shed>>,
+    /// True if it is too large to be kept: most of it was forgotten then.
+    pub is_too_large: bool,
 }
 
 impl ServiceView {
@@ -135,7 +133,7 @@ impl ServiceView {
 
     /// Returns true if its load balancer stays as it is: an operator has paused it, or it is too large to be kept.
     pub fn is_left_alone(&self) -> bool {
-        self.is_paused() || self.shed.is_some()
+        self.is_paused() || self.is_too_large
     }
 
     /// Which of the targets it selects.

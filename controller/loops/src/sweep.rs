@@ -429,7 +429,7 @@ fn service_of(owner: &Owner) -> ServiceView {
         },
         ingress: Box::default(),
         conditions: Box::default(),
-        shed: None,
+        is_too_large: false,
     }
 }
 

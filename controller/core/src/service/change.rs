@@ -29,7 +29,7 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
     let (before, now) = (ownership(old), ownership(new));
     (before != now && (before.may_be_ours() || now.may_be_ours()))
         || old.is_paused() != new.is_paused()
-        || old.shed.is_some() != new.shed.is_some()
+        || old.is_too_large != new.is_too_large
         || needs_update(old, new, capability)
 }
 

@@ -234,7 +234,7 @@ impl Standing {
 
 /// Returns true if `service` is not what its load balancer was made from. A Service that is too large is not known to be another.
 fn is_changed(service: &ServiceView, capability: &Capability) -> bool {
-    service.shed.is_none()
+    !service.is_too_large
         && Standing::of(service, capability).comparison == Some(Comparison::Changed)
 }
 
@@ -250,8 +250,8 @@ impl Progress {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 hold(HoldReason::Paused)
             }
-            Ownership::Provide | Ownership::Cleanup if let Some(shed) = &service.shed => {
-                hold(HoldReason::TooLarge(**shed))
+            Ownership::Provide | Ownership::Cleanup if service.is_too_large => {
+                hold(HoldReason::TooLarge)
             }
             Ownership::Provide if service.selection().is_err() => {
                 hold(HoldReason::InvalidAnnotation)

@@ -1,40 +1,51 @@
-//! The memory that one Service takes, and how one that takes too much becomes small.
+//! A Service that is too large to be kept in memory.
 
 use super::{ServiceView, Spec};
-use crate::{condition::Condition, effects::is_of_controller, string_map::StringMap};
+use crate::{effects::is_of_controller, string_map::StringMap};
 
-/// Memory of one text, beside its bytes: pointer, length, and what an allocator adds.
+/// Memory of one Service; of a larger one its identity alone is kept. A usual one takes 1 KiB.
+const LARGEST: usize = 64 << 10;
+/// Memory of one text beside its bytes: pointer, length, and what an allocator adds.
 const TEXT: usize = 40;
-/// Memory of one port, beside its texts.
-const PORT: usize = 16;
 /// Longest value of an annotation of the controller itself that is kept.
 const LONGEST_OWN: usize = 1_024;
 /// Bytes of all annotations of the controller itself that are kept.
 const MOST_OWN: usize = 4_096;
 
-/// A Service of which most was forgotten, since it is too large to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shed {
-    /// The field that takes the most, such as `metadata.annotations`.
-    pub field: &'static str,
-    /// Memory of that field.
-    pub of_field: usize,
-}
-
 impl ServiceView {
-    /// The memory that it takes, roughly.
+    /// The memory of all that a user can make large, roughly.
     pub fn bytes(&self) -> usize {
-        self.parts().iter().map(|(_, bytes)| bytes).sum()
+        let spec = &self.spec;
+        let lists = [
+            &self.finalizers,
+            &spec.load_balancer_source_ranges,
+            &spec.external_ips,
+        ];
+        let lists = lists.into_iter().flatten().map(|text| &**text);
+        let ports = spec.ports.iter().flat_map(|port| {
+            let protocol = port.app_protocol.as_deref().unwrap_or_default();
+            [&*port.name, &port.protocol, &port.target_port, protocol]
+        });
+        let conditions = self.conditions.iter().flat_map(|condition| {
+            let (kind, reason) = (&*condition.kind, &*condition.reason);
+            [kind, reason, &condition.message, &condition.status]
+        });
+        let addresses = self.ingress.iter().flat_map(|entry| {
+            // A port takes as much as three texts.
+            let ports = std::iter::repeat_n("", 3 * entry.ports.len());
+            ports.chain([&*entry.ip, &entry.hostname, "", ""])
+        });
+        let texts = lists.chain(ports).chain(conditions).chain(addresses);
+        let texts: usize = texts.map(|text| TEXT + text.len()).sum();
+        self.annotations.bytes() + self.labels.bytes() + texts
     }
 
-    /// Forgets labels, annotations and the larger part of the spec: the loop leaves such a Service alone.
-    /// The controller's own annotations stay, as far as they are of the length that it writes.
-    pub fn shed(&mut self) {
-        let mut parts = self.parts();
-        parts.sort_unstable_by_key(|(_, bytes)| *bytes);
-        let Some((field, of_field)) = parts.last().copied() else {
+    /// Forgets labels, annotations and the larger part of the spec of a Service that takes too much memory: the loop leaves
+    /// it alone. The controller's own annotations stay, as far as they are of the length that it writes.
+    pub fn forget_if_too_large(&mut self) {
+        if self.bytes() <= LARGEST {
             return;
-        };
+        }
         let own = |key: &str, value: &str| is_of_controller(key) && value.len() <= LONGEST_OWN;
         let annotations = self.annotations.filtered(own);
         self.annotations = if annotations.bytes() <= MOST_OWN {
@@ -49,38 +60,7 @@ impl ServiceView {
             load_balancer_class: spec.load_balancer_class,
             ..Spec::default()
         };
-        self.shed = Some(Box::new(Shed { field, of_field }));
-    }
-
-    /// The fields that can be large, with the memory that each takes.
-    fn parts(&self) -> [(&'static str, usize); 8] {
-        let texts = |texts: &[Box<str>]| texts.iter().map(|text| TEXT + text.len()).sum();
-        let ports = self.spec.ports.iter().map(|port| {
-            let optional = port.app_protocol.as_deref().unwrap_or_default();
-            let texts = [&port.name, &port.protocol, &port.target_port];
-            let texts: usize = texts.iter().map(|text| TEXT + text.len()).sum();
-            PORT + texts + TEXT + optional.len()
-        });
-        let conditions = self.conditions.iter().map(|condition: &Condition| {
-            4 * TEXT + condition.kind.len() + condition.reason.len() + condition.message.len()
-        });
-        let ingress = self.ingress.iter().map(|entry| {
-            let ports = entry.ports.len() * 3 * TEXT;
-            4 * TEXT + entry.ip.len() + entry.hostname.len() + ports
-        });
-        [
-            ("metadata.annotations", self.annotations.bytes()),
-            ("metadata.labels", self.labels.bytes()),
-            ("metadata.finalizers", texts(&self.finalizers)),
-            ("spec.ports", ports.sum()),
-            (
-                "spec.loadBalancerSourceRanges",
-                texts(&self.spec.load_balancer_source_ranges),
-            ),
-            ("spec.externalIPs", texts(&self.spec.external_ips)),
-            ("status.conditions", conditions.sum()),
-            ("status.loadBalancer", ingress.sum()),
-        ]
+        self.is_too_large = true;
     }
 }
 
@@ -93,122 +73,69 @@ mod tests {
     };
 
     #[test]
-    fn the_largest_field_is_named_and_all_large_ones_forgotten() {
+    fn of_a_service_that_is_too_large_what_the_controller_wrote_is_kept() {
         let mut service = load_balancer("web");
-        let small = service.bytes();
-        assert!(small < 2_048, "{small}");
-        let own = [(ANNOTATION_PAUSED, "true")];
-        let large = "x".repeat(100_000);
-        let more = [("example.com/a", &*large), ("outrigger.dev/junk", &*large)];
-        service.annotations = service.annotations.with(own).with(more);
-        let bytes = service.bytes();
-        assert!((200_000..210_000).contains(&bytes), "{bytes}");
-        service.shed();
-        let shed = service.shed.clone().unwrap();
-        assert_eq!(shed.field, "metadata.annotations");
-        assert!(service.bytes() < 2_048, "{service:?}");
-        assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
-
-        let mut service = load_balancer("web");
-        assert!(!service.is_left_alone());
+        let small = service.clone();
+        service.forget_if_too_large();
+        assert_eq!(service, small);
         service.spec.load_balancer_class = Some("example.com/fast".into());
-        let ranges = (0..1_000).map(|at| format!("10.{}.{}.0/24", at / 250, at % 250).into());
-        service.spec.load_balancer_source_ranges = ranges.collect();
-        service.shed();
-        let field = service.shed.as_ref().map(|shed| shed.field);
-        assert_eq!(field, Some("spec.loadBalancerSourceRanges"));
-        assert!(service.is_left_alone() && !service.is_paused());
+        let large = "x".repeat(100_000);
+        let annotations = [
+            (ANNOTATION_PAUSED, "true"),
+            ("example.com/a", &*large),
+            ("outrigger.dev/junk", &*large),
+        ];
+        service.annotations = service.annotations.with(annotations);
+        service.forget_if_too_large();
+        assert!(service.is_too_large && service.bytes() < 2_048);
+        assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
         let class = service.spec.load_balancer_class.as_deref();
         assert_eq!(class, Some("example.com/fast"));
+
+        let mut service = load_balancer("web");
+        let junk = (0..100).map(|at| (format!("outrigger.dev/{at}"), "x".repeat(1_000)));
+        service.annotations = junk.collect();
+        service.forget_if_too_large();
+        assert!(service.annotations.is_empty());
     }
 
-    /// One object more in a list counts with no less than its size and that which an allocator adds to its texts, and
-    /// with not much more.
     #[test]
-    fn each_list_counts_with_the_memory_of_its_objects() {
-        type Add = fn(&mut ServiceView, Box<str>);
-        const ALLOCATION: usize = 16;
-        let port = size_of::<Port>() + 4 * ALLOCATION;
-        let condition = size_of::<Condition>() + 4 * ALLOCATION;
-        let ingress = size_of::<Ingress>() + 2 * ALLOCATION;
-        let statuses = 10 * (size_of::<PortStatus>() + ALLOCATION);
-        let text = size_of::<Box<str>>() + ALLOCATION;
-        let lists: [(Add, usize, usize); 6] = [
-            (|s, text| s.finalizers = [text].into(), text, 1),
-            (|s, text| s.spec.external_ips = [text].into(), text, 1),
+    fn each_list_counts_with_no_less_than_the_memory_of_its_objects() {
+        type Add = fn(&mut ServiceView);
+        const COUNT: usize = 100;
+        let lists: [(Add, usize); 6] = [
+            (|s| s.finalizers = vec!["".into(); COUNT].into(), size_of::<Box<str>>()),
+            (|s| s.spec.external_ips = vec!["".into(); COUNT].into(), size_of::<Box<str>>()),
+            (|s| s.spec.ports = vec![Port::default(); COUNT].into(), size_of::<Port>()),
             (
-                |s, text| {
-                    s.spec.ports = [Port {
-                        name: text.clone(),
-                        protocol: text.clone(),
-                        target_port: text.clone(),
-                        app_protocol: Some(text),
-                        ..Port::default()
-                    }]
-                    .into();
-                },
-                port,
-                4,
-            ),
-            (
-                |s, text| {
-                    s.conditions = [Condition {
-                        kind: text.clone(),
-                        reason: text.clone(),
-                        message: text,
+                |s| {
+                    let condition = Condition {
+                        kind: "".into(),
+                        reason: "".into(),
+                        message: "".into(),
                         status: "".into(),
                         last_transition_time: None,
-                    }]
-                    .into();
+                    };
+                    s.conditions = vec![condition; COUNT].into();
                 },
-                condition,
-                3,
+                size_of::<Condition>(),
             ),
+            (|s| s.ingress = vec![Ingress::default(); COUNT].into(), size_of::<Ingress>()),
             (
-                |s, text| {
-                    s.ingress = [Ingress {
-                        ip: text.clone(),
-                        hostname: text,
-                        ..Ingress::default()
-                    }]
-                    .into();
+                |s| {
+                    let ports = vec![PortStatus::default(); COUNT].into();
+                    s.ingress = [Ingress { ports, ..Ingress::default() }].into();
                 },
-                ingress,
-                2,
-            ),
-            (
-                |s, text| {
-                    let ports = vec![PortStatus::default(); 10];
-                    s.ingress = [Ingress {
-                        ip: text.clone(),
-                        hostname: text,
-                        ports: ports.into(),
-                        ..Ingress::default()
-                    }]
-                    .into();
-                },
-                ingress + statuses,
-                2,
+                size_of::<PortStatus>(),
             ),
         ];
         let mut bare = load_balancer("web");
         bare.spec.ports = [].into();
-        for (at, (add, least, texts)) in lists.into_iter().enumerate() {
-            for length in [1, 100] {
-                let mut service = bare.clone();
-                add(&mut service, "x".repeat(length).into());
-                let more = service.bytes() - bare.bytes() - texts * length;
-                assert!((least..3 * least).contains(&more), "{at}: {more}, {least}");
-            }
+        for (at, (add, size)) in lists.into_iter().enumerate() {
+            let mut service = bare.clone();
+            add(&mut service);
+            let more = service.bytes() - bare.bytes();
+            assert!(more >= COUNT * size, "{at}: {more}");
         }
-    }
-
-    #[test]
-    fn many_short_values_are_forgotten_too() {
-        let mut service = load_balancer("web");
-        let junk = (0..100).map(|at| (format!("outrigger.dev/{at}"), "x".repeat(1_000)));
-        service.annotations = junk.collect();
-        service.shed();
-        assert!(service.annotations.is_empty());
     }
 }

@@ -112,7 +112,7 @@ impl From<ServiceJson> for ServiceView {
             spec,
             ingress: status.load_balancer.ingress,
             conditions: status.conditions,
-            shed: None,
+            is_too_large: false,
         }
     }
 }

@@ -46,7 +46,7 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
         self
     }
 
-    /// Forgets the annotations that are not read.
+    /// Forgets the annotations that are not read, and most of a view that is too large.
     fn keep(&mut self, _read: &ReadAnnotations) {}
 
     /// Returns true if it may concern a loop; the store keeps no other.
@@ -54,22 +54,14 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
         true
     }
 
-    /// The memory that it takes, where users decide how much that is.
-    fn bytes(&self) -> usize {
-        0
+    /// Returns true if most of it is forgotten, since it is too large.
+    fn is_too_large(&self) -> bool {
+        false
     }
 
     /// The client that made the object, where the store keeps few of one; none: it is kept.
     fn requester(&self) -> Option<&str> {
         None
-    }
-
-    /// Forgets most of it, because it is too large.
-    fn shed(&mut self) {}
-
-    /// True if most of it is forgotten.
-    fn is_shed(&self) -> bool {
-        false
     }
 }
 
@@ -124,18 +116,11 @@ impl View for ServiceView {
 
     fn keep(&mut self, read: &ReadAnnotations) {
         read.keep(&mut self.annotations);
+        self.forget_if_too_large();
     }
 
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn shed(&mut self) {
-        self.shed();
-    }
-
-    fn is_shed(&self) -> bool {
-        self.shed.is_some()
+    fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 }
 

@@ -6,9 +6,6 @@ use outrigger_core::annotations::ReadAnnotations;
 
 use super::View;
 
-/// Memory of one view; of a larger one its identity alone is kept. A usual Service takes 1 KiB.
-const LARGEST: usize = 64 << 10;
-
 /// Views of one [`View::requester`]. No quota limits requests for certificates, and a kubelet has one or two.
 const MOST_OF_ONE: usize = 16;
 
@@ -59,14 +56,10 @@ impl<V: View> Views<V> {
         self.turned_away = false;
     }
 
-    /// Holds `view` without the annotations that are not read, and whole only if it is not too large. Returns it
-    /// with the one that it replaces.
+    /// Holds `view` as far as it is kept. Returns it with the one that it replaces.
     pub(super) fn put(&mut self, mut view: V) -> (Arc<V>, Option<Arc<V>>) {
         view.keep(&self.read);
         let old = self.take(view.key());
-        if view.bytes() > LARGEST {
-            view.shed();
-        }
         let view = Arc::new(view);
         if let Some(requester) = view.requester() {
             *self.of_one.entry(requester.into()).or_default() += 1;
@@ -138,7 +131,7 @@ impl<V: View> Views<V> {
         for view in self.by_key.values().cloned().collect::<Vec<_>>() {
             self.put((*view).clone());
         }
-        !is_covered || self.by_key.values().any(|view| view.is_shed())
+        !is_covered || self.by_key.values().any(|view| view.is_too_large())
     }
 
     /// Returns true if there was no room for a view.

@@ -259,7 +259,7 @@ fn state_of(service: &ServiceView, waits: bool) -> &'static str {
         .is_none_or(|condition| &*condition.reason == "Pending");
     if service.is_paused() {
         "paused"
-    } else if service.shed.is_some() {
+    } else if service.is_too_large {
         "too_large"
     } else if service.selection().is_err() {
         "invalid_annotation"

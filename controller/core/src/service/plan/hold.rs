@@ -5,7 +5,7 @@ use crate::{
     condition::Status,
     event::EventContent,
     service::{
-        ANNOTATION_PAUSED, ServiceView, Shed,
+        ANNOTATION_PAUSED, ServiceView,
         capability::Capability,
         condition::WAITING,
         ownership::{Ownership, is_not_managed},
@@ -21,7 +21,7 @@ pub enum HoldReason {
     /// The provider does not declare its class any more.
     ClassNotServed,
     /// It is too large to be kept.
-    TooLarge(Shed),
+    TooLarge,
     /// An annotation that selects its targets cannot be read.
     InvalidAnnotation,
 }
@@ -32,7 +32,7 @@ impl HoldReason {
         match self {
             Self::Paused => "Paused",
             Self::ClassNotServed => CLASS_NOT_SERVED,
-            Self::TooLarge(_) => "TooLarge",
+            Self::TooLarge => "TooLarge",
             Self::InvalidAnnotation => "InvalidAnnotation",
         }
     }
@@ -50,14 +50,10 @@ impl HoldReason {
                 capability.provider,
                 class(service),
             ),
-            Self::TooLarge(Shed {
-                field, of_field, ..
-            }) => format!(
-                "The Service is too large to be kept in memory: the load balancer is not created, changed or \
-                 deleted until the Service is smaller. {field} takes the most, {} KiB: remove what is not \
-                 needed there",
-                of_field.div_ceil(1_024),
-            ),
+            Self::TooLarge => "The Service takes more than 64 KiB of memory: the load balancer is not created, changed or \
+                 deleted until it is smaller. Remove annotations that the provider reads, labels, ports, source \
+                 ranges or addresses that are not needed"
+                .to_owned(),
             Self::InvalidAnnotation => format!(
                 "The load balancer and its targets stay as they are until the annotation is right, or the \
                  Service is deleted: {}",
@@ -70,7 +66,7 @@ impl HoldReason {
         match self {
             Self::Paused => EventContent::normal("LoadBalancerPaused", message),
             Self::ClassNotServed => EventContent::warning("LoadBalancerClassNotServed", message),
-            Self::TooLarge(_) => EventContent::warning("ServiceTooLarge", message),
+            Self::TooLarge => EventContent::warning("ServiceTooLarge", message),
             Self::InvalidAnnotation => EventContent::warning("InvalidTargetAnnotation", message),
         }
     }

@@ -65,12 +65,11 @@ fn of_a_service_beyond_the_cap_its_identity_is_kept_until_it_is_smaller() {
     store.apply(service("small", 1, &[("read", 60 << 10)]), Origin::List);
     let kept = memory(&store);
     assert!((60 << 10..200 << 10).contains(&kept), "{kept}");
-    let shed = |name: &str| store.get(&format!("default/{name}")).unwrap().shed.clone();
-    assert!(shed("small").is_none());
-    assert_eq!(shed("s0099").unwrap().field, "metadata.annotations");
+    let is_too_large = |name: &str| store.get(&format!("default/{name}")).unwrap().is_too_large;
+    assert!(!is_too_large("small") && is_too_large("s0099"));
     store.apply(service("s0099", 2, &[("read", 60 << 10)]), Origin::Watch);
-    assert!(shed("s0099").is_none());
-    // Only a list shows the rest of those that are shed, which may be small without what is not read.
+    assert!(!is_too_large("s0099"));
+    // Only a list shows the rest of the others, which may be small without what is not read.
     let reads = |prefix: &str| {
         ReadAnnotations::of_services(&Capability {
             reads: [prefix.into()].into(),
