@@ -30,7 +30,6 @@ mod cleanup;
 mod ensure;
 mod failures;
 mod holds;
-mod later;
 mod properties;
 mod records;
 mod targets;
@@ -110,11 +109,7 @@ impl Stage {
     /// A Service whose load balancer is ready at 192.0.2.7.
     fn settled() -> Self {
         let mut stage = Self::new(load_balancer("web"));
-        stage.ensure(Ok(&answer(
-            LoadBalancerCall::Ensure,
-            Disposition::Ready,
-            "192.0.2.7",
-        )));
+        stage.ensured(Disposition::Ready, "192.0.2.7");
         stage
     }
 
@@ -211,6 +206,24 @@ impl Stage {
     fn update(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let targets = self.targets.clone();
         self.conclude(&BalancerCall::Update(&targets), result)
+    }
+
+    /// An Ensure with this answer.
+    fn ensured(&mut self, disposition: Disposition, addresses: &str) -> Consequence {
+        self.ensure(Ok(&answer(
+            LoadBalancerCall::Ensure,
+            disposition,
+            addresses,
+        )))
+    }
+
+    /// An update with this answer.
+    fn updated(&mut self, disposition: Disposition, addresses: &str) -> Consequence {
+        self.update(Ok(&answer(
+            LoadBalancerCall::Update,
+            disposition,
+            addresses,
+        )))
     }
 
     fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {

@@ -13,11 +13,7 @@ fn fast() -> Stage {
     let mut service = load_balancer("web");
     service.spec.load_balancer_class = Some("example.com/fast".into());
     let mut stage = Stage::new(service);
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.7",
-    )));
+    stage.ensured(Disposition::Ready, "192.0.2.7");
     stage.restart();
     stage.capability.classes = [].into();
     stage
@@ -83,11 +79,7 @@ fn not_managed_is_no_loss() {
     let mut service = load_balancer("web");
     service.spec.load_balancer_class = Some("example.com/fast".into());
     let mut stage = Stage::new(service);
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::NotManaged,
-        "",
-    )));
+    stage.ensured(Disposition::NotManaged, "");
     stage.capability.classes = [].into();
     assert!(stage.is_held());
     stage.service.deleted = Some(at(0));

@@ -81,11 +81,7 @@ fn a_provider_at_work_is_asked_again_when_it_wants() {
 #[test]
 fn a_change_does_not_wait_for_what_was_wanted_before() {
     let mut stage = Stage::new(load_balancer("web"));
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::InProgress,
-        "",
-    )));
+    stage.ensured(Disposition::InProgress, "");
     stage.service.spec.ports[0].port = 81;
     assert_eq!(stage.question().cause, EnsureCause::New);
 }
@@ -112,11 +108,7 @@ fn conditions_have_the_time_of_day() {
 #[test]
 fn a_service_that_is_not_managed() {
     let mut stage = Stage::new(load_balancer("web"));
-    let outcome = stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::NotManaged,
-        "192.0.2.7",
-    )));
+    let outcome = stage.ensured(Disposition::NotManaged, "192.0.2.7");
     assert_eq!((outcome.events, outcome.requeue), (vec![], None));
     assert!(stage.service.ingress.is_empty() && stage.service.has_finalizer());
     assert_eq!(stage.conditions(), "False:NotManaged  ");
@@ -173,22 +165,14 @@ fn an_empty_status_takes_no_address_away() {
 
     let mut stage = Stage::settled();
     stage.targets = nodes("n3");
-    stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
+    stage.updated(Disposition::Ready, "");
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
 }
 
 fn not_managed() -> Stage {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].port = 81;
-    let outcome = stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::NotManaged,
-        "",
-    )));
+    let outcome = stage.ensured(Disposition::NotManaged, "");
     assert_eq!(reasons(&outcome), ["LoadBalancerNotManaged"]);
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
     stage.targets = nodes("n3");
@@ -209,11 +193,7 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
         assert!(is_background(&stage));
         let mut again = stage.clone();
         let mut edited = stage.clone();
-        stage.ensure(Ok(&answer(
-            LoadBalancerCall::Ensure,
-            Disposition::Ready,
-            "192.0.2.7",
-        )));
+        stage.ensured(Disposition::Ready, "192.0.2.7");
         assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
         assert_eq!(stage.next(), Step::Idle);
         stage.targets = nodes("n4");
@@ -283,11 +263,7 @@ fn drift_is_repaired() {
         assert_eq!(drift, is_drift, "{disposition:?}");
         if is_drift {
             assert_eq!(stage.question().cause, EnsureCause::Drifted);
-            stage.ensure(Ok(&answer(
-                LoadBalancerCall::Ensure,
-                Disposition::Ready,
-                "192.0.2.8",
-            )));
+            stage.ensured(Disposition::Ready, "192.0.2.8");
         }
         assert_eq!(stage.next(), Step::Idle, "{disposition:?}");
     }
@@ -302,11 +278,7 @@ fn a_failed_write_repeats_the_call() {
         &before,
         &answer(LoadBalancerCall::Get, Disposition::Absent, ""),
     );
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.8",
-    )));
+    stage.ensured(Disposition::Ready, "192.0.2.8");
     stage.service = before;
     stage.progress.not_written();
     assert_eq!(stage.question().cause, EnsureCause::NotWritten);

@@ -220,16 +220,8 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
         stage.restart();
         assert!(!holds_up(&stage), "{class:?}");
         match stage.step() {
-            Step::Update => stage.update(Ok(&answer(
-                LoadBalancerCall::Update,
-                Disposition::Ready,
-                "",
-            ))),
-            _ => stage.ensure(Ok(&answer(
-                LoadBalancerCall::Ensure,
-                Disposition::Ready,
-                "192.0.2.7",
-            ))),
+            Step::Update => stage.updated(Disposition::Ready, ""),
+            _ => stage.ensured(Disposition::Ready, "192.0.2.7"),
         };
         let conditions = "True:Accepted True:Ready True:InSync";
         assert_eq!(stage.conditions(), conditions, "{class:?}");

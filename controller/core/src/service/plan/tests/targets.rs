@@ -13,21 +13,13 @@ fn moved() -> Stage {
 #[test]
 fn new_targets_are_one_call_and_no_write() {
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
+    let outcome = stage.updated(Disposition::Ready, "");
     assert_eq!(reasons(&outcome), ["UpdatedLoadBalancer"]);
     assert_eq!((outcome.patch, outcome.requeue), (None, None));
     assert_eq!(stage.next(), Step::Idle);
 
     stage.targets = nodes("");
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
+    let outcome = stage.updated(Disposition::Ready, "");
     assert_eq!(reasons(&outcome), ["UnAvailableLoadBalancer"]);
 }
 
@@ -69,43 +61,27 @@ fn an_answer_to_an_update_that_lacks_a_kind_of_address_takes_none_from_the_servi
 #[test]
 fn other_answers_to_an_update() {
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "192.0.2.9",
-    )));
+    let outcome = stage.updated(Disposition::Ready, "192.0.2.9");
     assert!(outcome.patch.is_some());
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.9");
     assert_eq!(stage.next(), Step::Idle);
 
     for disposition in [Disposition::Absent, Disposition::NotManaged] {
         let mut stage = moved();
-        let outcome = stage.update(Ok(&answer(LoadBalancerCall::Update, disposition, "")));
+        let outcome = stage.updated(disposition, "");
         assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
         assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
     }
 
     // Not S-55: the Service says that it gets no nodes any more.
     let mut stage = moved();
-    stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::NotManaged,
-        "",
-    )));
-    let outcome = stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::NotManaged,
-        "",
-    )));
+    stage.updated(Disposition::NotManaged, "");
+    let outcome = stage.ensured(Disposition::NotManaged, "");
     assert_eq!(reasons(&outcome), ["LoadBalancerNotManaged"]);
     assert_eq!(stage.conditions(), "False:NotManaged  ");
 
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::InProgress,
-        "",
-    )));
+    let outcome = stage.updated(Disposition::InProgress, "");
     assert_eq!(
         outcome.requeue,
         Some(Requeue::After(Duration::from_secs(10)))
@@ -135,11 +111,7 @@ fn new_targets_do_not_wait_for_the_providers_own_work() {
     let mut stage = at_work();
     stage.targets = nodes("n1");
     assert_eq!(stage.next(), Step::Update);
-    let outcome = stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::Ready,
-        "",
-    )));
+    let outcome = stage.updated(Disposition::Ready, "");
     // The wait for the rest is not forgotten.
     assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
     assert_eq!(stage.next(), Step::At(at(120)));
@@ -202,11 +174,7 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
     // Whatever else changes.
     stage.service.spec.ports[0].port = 81;
     assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.7",
-    )));
+    stage.ensured(Disposition::Ready, "192.0.2.7");
     assert_eq!(stage.next(), Step::Idle);
 }
 
@@ -263,11 +231,7 @@ fn targets_in_sync_turns_false_after_thirty_seconds_of_failure() {
         stage.ensure(Err(&failure(ErrorClass::Transient)));
         assert_eq!(in_sync(&stage), expected, "{secs}");
     }
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.7",
-    )));
+    stage.ensured(Disposition::Ready, "192.0.2.7");
     assert_eq!(in_sync(&stage), "True");
     // And the time counts again.
     stage.targets = nodes("n5");
@@ -459,11 +423,7 @@ fn targets_that_come_back_are_given_again() {
     let mut stage = Stage::settled();
     stage.restart();
     stage.targets = nodes("n1 n3");
-    stage.update(Ok(&answer(
-        LoadBalancerCall::Update,
-        Disposition::InProgress,
-        "",
-    )));
+    stage.updated(Disposition::InProgress, "");
     stage.targets = nodes("n1 n2");
     assert_eq!(stage.next(), Step::Update);
 }

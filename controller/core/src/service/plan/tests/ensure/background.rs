@@ -94,20 +94,12 @@ fn background_calls_are_quiet() {
     };
     let mut stage = unrecorded();
     assert!(stage.question().events.is_empty());
-    let outcome = stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.7",
-    )));
+    let outcome = stage.ensured(Disposition::Ready, "192.0.2.7");
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
     assert_eq!(stage.next(), Step::Idle);
 
     let mut stage = unrecorded();
-    let outcome = stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.8",
-    )));
+    let outcome = stage.ensured(Disposition::Ready, "192.0.2.8");
     assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
 }
 
@@ -116,11 +108,7 @@ fn background_calls_are_quiet() {
 fn a_restart_goes_on_with_what_was_begun() {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].port = 81;
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::InProgress,
-        "192.0.2.7",
-    )));
+    stage.ensured(Disposition::InProgress, "192.0.2.7");
     stage.restart();
     assert!(matches!(stage.next(), Step::Ensure(_)));
 }
@@ -145,11 +133,7 @@ fn other_annotations_that_are_read_are_background_work() {
     stage.annotate("example.com/new", "1");
     stage.annotate("example.com/status-id", "lb-1");
     stage.capability.reads = ["example.com/old".into()].into();
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
-        Disposition::Ready,
-        "192.0.2.7",
-    )));
+    stage.ensured(Disposition::Ready, "192.0.2.7");
     let edits: [fn(&mut Capability); 3] = [
         |capability| capability.reads = ["example.com/".into()].into(),
         |capability| capability.reads = [].into(),
