@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     condition::Condition,
     null::{is_default, or_default},
+    selector::Selector,
     string_map::StringMap,
-    targets::{ANNOTATION_NODE_SELECTOR, Selection},
+    targets::{self, ANNOTATION_NODE_SELECTOR},
 };
 
 pub mod answer;
@@ -136,12 +137,12 @@ impl ServiceView {
         self.is_paused() || self.is_too_large
     }
 
-    /// Which of the targets it selects.
+    /// The selector of its targets; none: it gets all of them.
     ///
     /// # Errors
     /// A sentence for people that names the annotation that is wrong.
-    pub fn selection(&self) -> Result<Selection<'_>, String> {
-        Selection::of(&self.annotations)
+    pub fn node_selector(&self) -> Result<Option<Selector>, String> {
+        targets::node_selector(&self.annotations)
     }
 
     /// Returns true if it may select some of the targets.
@@ -182,8 +183,7 @@ pub struct Spec {
     /// `sessionAffinityConfig.clientIP.timeoutSeconds`.
     #[serde(
         rename = "sessionAffinityConfig",
-        deserialize_with = "wire::affinity_timeout",
-        serialize_with = "wire::affinity_config"
+        deserialize_with = "wire::affinity_timeout"
     )]
     pub session_affinity_timeout: Option<i32>,
     /// `ipFamilies` in their order: `IPv4`, `IPv6`.

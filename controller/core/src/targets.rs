@@ -4,7 +4,7 @@
 //!  node changed ─► change ─► Debounce ─► (time) ─► EmptyTargets ─► TargetPool ─► Targets of each Service ─► updates
 //! ```
 //!
-//! There is one set for all Services without a [`Selection`]: `externalTrafficPolicy` makes no difference (S-51).
+//! There is one set for all Services without a selector: `externalTrafficPolicy` makes no difference (S-51).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub use debounce::{Debounce, Pace};
 pub use empty::EmptyTargets;
 pub use pool::{TargetPool, TargetRequests};
 pub use record::{Inheritance, TargetsRecord};
-pub use selection::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
+pub use selection::{ANNOTATION_NODE_SELECTOR, node_selector, selects_otherwise};
 
 /// A provider's declarations about targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,31 +41,16 @@ pub const TAINT_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
 /// Values that Go reads as false.
 const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
 
-/// Why a node is no target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excluded {
-    /// The Node is being deleted.
-    BeingDeleted,
-    /// By [`LABEL_EXCLUDE`]: with the value true, none, or one that is neither true nor false.
-    Label,
-    /// By [`TAINT_AUTOSCALER`], whatever its value and effect.
-    Autoscaler,
-}
-
-/// Why `node` is no target, if it is none (S-50).
+/// Returns true if `node` is a target (S-50): not one that is being deleted, has [`LABEL_EXCLUDE`] with the value true, none, or
+/// one that is neither true nor false, or [`TAINT_AUTOSCALER`] with any value and effect.
 ///
 /// Readiness, cordon, initialisation, the role of control plane and a provider ID do not matter (S-51): the load balancer's own
 /// health checks decide which targets serve.
-pub fn exclusion(node: &NodeView) -> Option<Excluded> {
-    if node.deleted.is_some() {
-        return Some(Excluded::BeingDeleted);
-    }
+pub fn is_target(node: &NodeView) -> bool {
     let label = node.labels.get(LABEL_EXCLUDE);
-    if label.is_some_and(|value| !FALSE.contains(&value)) {
-        return Some(Excluded::Label);
-    }
-    let autoscaler = node.taints.iter().any(|t| &*t.key == TAINT_AUTOSCALER);
-    autoscaler.then_some(Excluded::Autoscaler)
+    let is_excluded = label.is_some_and(|value| !FALSE.contains(&value));
+    let is_tainted = || node.taints.iter().any(|t| &*t.key == TAINT_AUTOSCALER);
+    node.deleted.is_none() && !is_excluded && !is_tainted()
 }
 
 /// The effect of a step of one node on the targets; `None` is a node that is not there.
@@ -80,13 +65,13 @@ pub enum TargetChange {
 }
 
 /// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
-/// those of [`exclusion`] and of `label_keys` mean nothing (S-52, S-56).
+/// those of [`is_target`] and of `label_keys` mean nothing (S-52, S-56).
 pub fn change<'a>(
     old: Option<&NodeView>,
     new: Option<&NodeView>,
     label_keys: impl IntoIterator<Item = &'a Box<str>>,
 ) -> TargetChange {
-    let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());
+    let target = |node: Option<&'_ NodeView>| node.is_some_and(is_target);
     let departed = |node: Option<&'_ NodeView>| node.is_none_or(|node| node.deleted.is_some());
     match (old, new) {
         (Some(before), Some(now)) if target(old) && target(new) => {
@@ -212,7 +197,7 @@ impl Targets {
     /// The targets among `nodes`, which may come in any order, of Services without a selector.
     pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
         let nodes = nodes.into_iter();
-        let nodes = nodes.filter(|node| exclusion(node).is_none()).collect();
+        let nodes = nodes.filter(|node| is_target(node)).collect();
         Self::of(nodes, &[])
     }
 

@@ -85,15 +85,10 @@ impl Disposition {
     ];
 
     /// Its name in the contract.
-    const fn name(said: Option<Self>) -> &'static str {
+    fn name(said: Option<Self>) -> String {
         match said {
-            None => "UNSPECIFIED (not set, or not known to this controller)",
-            Some(Self::Ready) => "READY",
-            Some(Self::InProgress) => "IN_PROGRESS",
-            Some(Self::NotManaged) => "NOT_MANAGED",
-            Some(Self::Absent) => "ABSENT",
-            Some(Self::Retained) => "RETAINED",
-            Some(Self::Differs) => "DIFFERS",
+            None => "UNSPECIFIED (not set, or not known to this controller)".to_owned(),
+            Some(said) => said.as_str().to_ascii_uppercase(),
         }
     }
 

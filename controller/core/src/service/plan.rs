@@ -253,7 +253,7 @@ impl Progress {
             Ownership::Provide | Ownership::Cleanup if service.is_too_large => {
                 hold(HoldReason::TooLarge)
             }
-            Ownership::Provide if service.selection().is_err() => {
+            Ownership::Provide if service.node_selector().is_err() => {
                 hold(HoldReason::InvalidAnnotation)
             }
             Ownership::Provide => self.provide(now, service, facts),

@@ -104,9 +104,18 @@ mod tests {
         type Add = fn(&mut ServiceView);
         const COUNT: usize = 100;
         let lists: [(Add, usize); 6] = [
-            (|s| s.finalizers = vec!["".into(); COUNT].into(), size_of::<Box<str>>()),
-            (|s| s.spec.external_ips = vec!["".into(); COUNT].into(), size_of::<Box<str>>()),
-            (|s| s.spec.ports = vec![Port::default(); COUNT].into(), size_of::<Port>()),
+            (
+                |s| s.finalizers = vec!["".into(); COUNT].into(),
+                size_of::<Box<str>>(),
+            ),
+            (
+                |s| s.spec.external_ips = vec!["".into(); COUNT].into(),
+                size_of::<Box<str>>(),
+            ),
+            (
+                |s| s.spec.ports = vec![Port::default(); COUNT].into(),
+                size_of::<Port>(),
+            ),
             (
                 |s| {
                     let condition = Condition {
@@ -120,11 +129,18 @@ mod tests {
                 },
                 size_of::<Condition>(),
             ),
-            (|s| s.ingress = vec![Ingress::default(); COUNT].into(), size_of::<Ingress>()),
+            (
+                |s| s.ingress = vec![Ingress::default(); COUNT].into(),
+                size_of::<Ingress>(),
+            ),
             (
                 |s| {
                     let ports = vec![PortStatus::default(); COUNT].into();
-                    s.ingress = [Ingress { ports, ..Ingress::default() }].into();
+                    s.ingress = [Ingress {
+                        ports,
+                        ..Ingress::default()
+                    }]
+                    .into();
                 },
                 size_of::<PortStatus>(),
             ),

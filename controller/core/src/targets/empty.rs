@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Targets, exclusion};
+use super::{Targets, is_target};
 use crate::{api_time::after, node::NodeView};
 
 /// How long the last targets are kept.
@@ -22,8 +22,8 @@ impl EmptyTargets {
         nodes: Vec<Arc<NodeView>>,
         last: &Targets,
     ) -> (Vec<Arc<NodeView>>, Option<Timestamp>) {
-        let is_target = |node: &&Arc<NodeView>| exclusion(node).is_none();
-        let targets: Vec<_> = nodes.iter().filter(is_target).cloned().collect();
+        let targets = nodes.iter().filter(|node| is_target(node));
+        let targets: Vec<_> = targets.cloned().collect();
         if !targets.is_empty() {
             self.0 = None;
             return (targets, None);

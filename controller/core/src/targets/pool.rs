@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Revision, Selection, TargetRules, Targets, encode, exclusion};
+use super::{Revision, TargetRules, Targets, encode, is_target, node_selector};
 use crate::{
     digest::{Digest, Encoder},
     node::NodeView,
@@ -33,10 +33,7 @@ impl TargetRequests {
 
     /// Adds those of a Service with these annotations. Annotations that cannot be read request nothing.
     pub fn add(&mut self, annotations: &StringMap) {
-        if let Ok(Selection {
-            selector: Some((_, selector)),
-        }) = Selection::of(annotations)
-        {
+        if let Ok(Some(selector)) = node_selector(annotations) {
             let new = selector.keys().filter(|key| !self.selected.contains(*key));
             let new: Vec<_> = new.map(Into::into).collect();
             self.selected.extend(new);
@@ -45,10 +42,8 @@ impl TargetRequests {
 
     /// Returns true if a Service with these annotations adds nothing.
     pub fn cover(&self, annotations: &StringMap) -> bool {
-        Selection::of(annotations).is_ok_and(|Selection { selector }| {
-            selector
-                .is_none_or(|(_, selector)| selector.keys().all(|key| self.selected.contains(key)))
-        })
+        let has_keys = |selector: Selector| selector.keys().all(|key| self.selected.contains(key));
+        node_selector(annotations).is_ok_and(|selector| selector.is_none_or(has_keys))
     }
 
     /// Keys of the labels that targets depend on.
@@ -110,7 +105,7 @@ impl TargetPool {
         requests: &Arc<TargetRequests>,
     ) -> Self {
         let nodes = nodes.into_iter();
-        let targets = nodes.filter(|node| exclusion(node).is_none());
+        let targets = nodes.filter(|node| is_target(node));
         Self::of(targets.collect(), requests, None)
     }
 
@@ -175,9 +170,9 @@ impl TargetPool {
 
     /// The revision of the targets of `service`; that of all of them, if its annotations cannot be read.
     pub fn revision_for(&self, service: &ServiceView) -> Revision {
-        match service.selection().unwrap_or_default().selector {
+        match service.node_selector().unwrap_or_default() {
             None => self.all.revision.clone(),
-            Some((_, selector)) => Self::revision_among(self.selected(&selector)),
+            Some(selector) => Self::revision_among(self.selected(&selector)),
         }
     }
 
@@ -205,7 +200,7 @@ impl TargetPool {
 
     /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
     pub fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
-        let Some((_, selector)) = service.selection().unwrap_or_default().selector else {
+        let Some(selector) = service.node_selector().unwrap_or_default() else {
             return Arc::clone(&self.all);
         };
         let selected: Vec<_> = self.selected(&selector).collect();

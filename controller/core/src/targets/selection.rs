@@ -12,41 +12,28 @@ const MOST: usize = 16;
 /// Bytes of a selector. Longer annotations of ours are not kept of a Service that is too large.
 const LONGEST: usize = 1_024;
 
-/// Which of all targets a Service selects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection<'a> {
-    /// The value of [`ANNOTATION_NODE_SELECTOR`], and its meaning.
-    pub selector: Option<(&'a str, Selector)>,
-}
-
-impl<'a> Selection<'a> {
-    /// The selection in the annotations of a Service.
-    ///
-    /// # Errors
-    /// A sentence for people that begins with the key of the annotation that is wrong.
-    pub fn of(annotations: &'a StringMap) -> Result<Self, String> {
-        let selector = |text: &'a str| {
-            if text.len() > LONGEST {
-                return Err(format!(
-                    "has {} bytes; at most {LONGEST} are read",
-                    text.len()
-                ));
-            }
-            let selector: Selector = text.parse()?;
-            if selector.len() > MOST {
-                return Err(format!(
-                    "has {} requirements; at most {MOST} are read",
-                    selector.len()
-                ));
-            }
-            Ok((text, selector))
-        };
-        let selector = annotations.get(ANNOTATION_NODE_SELECTOR).map(selector);
-        let selector = selector
-            .transpose()
-            .map_err(|complaint: String| format!("{ANNOTATION_NODE_SELECTOR} {complaint}"))?;
-        Ok(Self { selector })
+/// The selector in the annotations of a Service.
+///
+/// # Errors
+/// A sentence for people that begins with the key of the annotation that is wrong.
+pub fn node_selector(annotations: &StringMap) -> Result<Option<Selector>, String> {
+    let Some(text) = annotations.get(ANNOTATION_NODE_SELECTOR) else {
+        return Ok(None);
+    };
+    let wrong = |complaint: String| format!("{ANNOTATION_NODE_SELECTOR} {complaint}");
+    if text.len() > LONGEST {
+        let bytes = text.len();
+        return Err(wrong(format!(
+            "has {bytes} bytes; at most {LONGEST} are read"
+        )));
     }
+    let selector: Selector = text.parse().map_err(wrong)?;
+    let requirements = selector.len();
+    if requirements > MOST {
+        let many = format!("has {requirements} requirements; at most {MOST} are read");
+        return Err(wrong(many));
+    }
+    Ok(Some(selector))
 }
 
 /// Returns true if two Services with these annotations have other targets, or none that can be read.
@@ -56,16 +43,14 @@ pub fn selects_otherwise(a: &StringMap, b: &StringMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANNOTATION_NODE_SELECTOR, Selection, selects_otherwise};
+    use super::{ANNOTATION_NODE_SELECTOR, node_selector, selects_otherwise};
     use crate::fixture::map;
 
     #[test]
     fn what_is_selected() {
-        assert_eq!(Selection::of(&map(&[])), Ok(Selection::default()));
+        assert_eq!(node_selector(&map(&[])), Ok(None));
         let annotations = map(&[(ANNOTATION_NODE_SELECTOR, "pool in (a, b),!gpu")]);
-        let selection = Selection::of(&annotations).unwrap();
-        let (text, selector) = selection.selector.unwrap();
-        assert_eq!(text, "pool in (a, b),!gpu");
+        let selector = node_selector(&annotations).unwrap().unwrap();
         assert!(selector.matches(&map(&[("pool", "b")])));
         assert!(!selector.matches(&map(&[("pool", "b"), ("gpu", "")])));
     }
@@ -82,7 +67,7 @@ mod tests {
             (&many, "has 17 requirements; at most 16 are read"),
         ] {
             let annotations = map(&[(ANNOTATION_NODE_SELECTOR, value)]);
-            let error = Selection::of(&annotations).err();
+            let error = node_selector(&annotations).err();
             let expected =
                 (!complaint.is_empty()).then(|| format!("{ANNOTATION_NODE_SELECTOR} {complaint}"));
             assert_eq!(error, expected, "{value}");

@@ -3,9 +3,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
-use super::{
-    Excluded, LABEL_EXCLUDE, TargetChange, Targets, change, exclusion, is_same_to_provider, names,
-};
+use super::{LABEL_EXCLUDE, TargetChange, Targets, change, is_same_to_provider, is_target, names};
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
     node::{NodeView, Ready},
@@ -16,59 +14,42 @@ type Edit = fn(&mut NodeView);
 /// S-50: only what Go reads as false lets a node in.
 #[test]
 fn the_label_excludes_unless_it_is_false() {
-    for (value, excluded) in [
-        ("true", true),
-        ("false", false),
-        ("False", false),
-        ("FALSE", false),
-        ("f", false),
-        ("F", false),
-        ("0", false),
-        ("", true),
-        ("1", true),
-        ("fALSE", true),
-        ("no", true),
-    ] {
+    let not_false = ["true", "", "1", "fALSE", "no"].map(|value| (value, false));
+    let is_false = ["false", "False", "FALSE", "f", "F", "0"].map(|value| (value, true));
+    for (value, expected) in not_false.into_iter().chain(is_false) {
         let node = NodeView {
             labels: map(&[(LABEL_EXCLUDE, value)]),
             ..registered("n")
         };
-        let expected = excluded.then_some(Excluded::Label);
-        assert_eq!(exclusion(&node), expected, "{value:?}");
+        assert_eq!(is_target(&node), expected, "{value:?}");
     }
 }
 
-/// S-50.
+/// S-50, S-51.
 #[test]
 fn a_node_about_to_go_is_no_target() {
     let node = registered("n");
-    assert_eq!(exclusion(&node), None);
     let deleted = NodeView {
         deleted: Some(Timestamp::UNIX_EPOCH),
         ..node.clone()
     };
-    assert_eq!(exclusion(&deleted), Some(Excluded::BeingDeleted));
+    assert!(is_target(&node) && !is_target(&deleted));
     for effect in ["NoSchedule", "NoExecute", ""] {
         let tainted = NodeView {
             taints: taints(&format!("ToBeDeletedByClusterAutoscaler:{effect}")),
             ..node.clone()
         };
-        assert_eq!(exclusion(&tainted), Some(Excluded::Autoscaler));
+        assert!(!is_target(&tainted));
     }
-}
-
-/// S-51.
-#[test]
-fn nothing_else_excludes() {
-    let node = NodeView {
+    let unready = NodeView {
         ready: Ready::False,
         unschedulable: true,
         labels: map(&[("node-role.kubernetes.io/control-plane", "")]),
         taints: taints("cloud:NoSchedule node.kubernetes.io/unreachable:NoExecute"),
-        ..registered("n")
+        ..node
     };
-    assert!(node.provider_id.is_empty() && node.is_uninitialized());
-    assert_eq!(exclusion(&node), None);
+    assert!(unready.provider_id.is_empty() && unready.is_uninitialized());
+    assert!(is_target(&unready));
 }
 
 #[test]
@@ -201,7 +182,7 @@ proptest! {
         let same = of(&a).revision() == of(&b).revision();
         let is_changed = change(Some(&a), Some(&b), []) != TargetChange::None;
         // A node that is no target may have been kept until it departs.
-        let departs = exclusion(&a).is_some() && b.deleted.is_some();
+        let departs = !is_target(&a) && b.deleted.is_some();
         prop_assert!(same != is_changed || (same && departs));
     }
 

@@ -261,7 +261,7 @@ fn state_of(service: &ServiceView, waits: bool) -> &'static str {
         "paused"
     } else if service.is_too_large {
         "too_large"
-    } else if service.selection().is_err() {
+    } else if service.node_selector().is_err() {
         "invalid_annotation"
     } else if status(PROVISIONED) == Some(Status::True.as_str()) {
         "ready"

@@ -57,7 +57,7 @@ impl HoldReason {
             Self::InvalidAnnotation => format!(
                 "The load balancer and its targets stay as they are until the annotation is right, or the \
                  Service is deleted: {}",
-                service.selection().err().unwrap_or_default()
+                service.node_selector().err().unwrap_or_default()
             ),
         }
     }
