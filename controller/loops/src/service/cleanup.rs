@@ -19,7 +19,7 @@ use super::{
     decisions::{Answered, DecisionInputs, Decisions},
     lease_targets::LeaseTargets,
     metrics::ServiceMetrics,
-    states::{Orphaned, ServiceKey},
+    states::ServiceKey,
     write::{Writes, call_result, retry_as_deletion},
 };
 use crate::queue::{Outcome, Priority, Queue};
@@ -125,10 +125,9 @@ impl Cleanup {
     pub(super) async fn clean_up(
         &self,
         key: &ServiceKey,
-        orphaned: Orphaned,
+        service: &Arc<ServiceView>,
         slot: Slot,
     ) -> Outcome {
-        let service = &orphaned.service;
         let Some(inputs) = self.decisions.inputs() else {
             return Outcome::Retry;
         };
@@ -259,11 +258,9 @@ impl Cleanup {
         self.provider.load_balancers().forget(&key.uid);
         self.lease.progressed();
         let next = self.decisions.services.get(&key.name);
-        let is_other = |next: &ServiceView| {
-            *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver
-        };
-        if let Some(next) = next.filter(|next| is_other(next)) {
-            // It may wait for this one's end, or still be marked as waiting.
+        let is_marked = |next: &ServiceView| Ownership::of(next, None) == Ownership::WaitOver;
+        if let Some(next) = next.filter(|next| is_marked(next)) {
+            // Its condition goes too.
             self.queue.add(ServiceKey::of(&next), Priority::Fresh);
         }
         Outcome::Done

@@ -28,10 +28,6 @@ use crate::queue::{Outcome, Priority, Queue};
 use outrigger_provider::{Error, Provider, Slot};
 use outrigger_runtime::{clock::until, fence::Fence};
 
-/// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
-/// may have the address that this one asks for.
-const PREDECESSOR: Duration = Duration::from_secs(30);
-
 /// The Service is to be looked at once more: with a slot, or since it has changed.
 const AGAIN: Outcome = Outcome::RetryAfter(Duration::ZERO);
 
@@ -57,12 +53,12 @@ impl Reconciler {
         });
         match (self.decisions.live(key), orphaned) {
             (None, None) => self.cleanup.finish(key),
-            (None, Some(orphaned)) => self.cleanup.clean_up(key, orphaned, slot).await,
+            (None, Some(orphaned)) => self.cleanup.clean_up(key, &orphaned, slot).await,
             (Some(_), None) => self.run_steps(key, priority, slot).await,
             (Some(service), Some(orphaned)) => {
                 let capability = self.decisions.capability();
-                if is_released(&orphaned.service, &service, capability.as_deref()) {
-                    return self.cleanup.clean_up(key, orphaned, slot).await;
+                if is_released(&orphaned, &service, capability.as_deref()) {
+                    return self.cleanup.clean_up(key, &orphaned, slot).await;
                 }
                 // This controller is responsible for it again.
                 self.decisions
@@ -124,9 +120,6 @@ impl Reconciler {
                     return self.call(key, &service, None, &inputs, slot).await;
                 }
                 Step::Ensure(mut ensure) => {
-                    if let Some(left) = self.waits_for_predecessor(key) {
-                        return Outcome::RetryAfter(left);
-                    }
                     if ensure.needs_targets {
                         let Some(slot) = slot else { return AGAIN };
                         self.queue.add(key.clone(), Priority::Bulk);
@@ -177,12 +170,6 @@ impl Reconciler {
             }
         });
         written
-    }
-
-    fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {
-        let since = self.decisions.states.predecessor(key)?;
-        let left = PREDECESSOR.checked_sub(since.elapsed())?;
-        (!left.is_zero()).then_some(left)
     }
 
     /// Ensures the load balancer; without `ensure` gives it the current targets, and nothing else.

@@ -26,14 +26,6 @@ impl ServiceKey {
             uid: Arc::from(&*service.uid),
         }
     }
-
-    /// Not after any key of the name.
-    pub(super) fn first(name: &Arc<str>) -> Self {
-        Self {
-            name: Arc::clone(name),
-            uid: Arc::default(),
-        }
-    }
 }
 
 impl fmt::Debug for ServiceKey {
@@ -57,7 +49,8 @@ pub(super) struct ServiceState {
     pub(super) has_begun: bool,
     /// The last pool of which its load balancer was seen to have its targets.
     pub(super) in_sync_with: Option<Revision>,
-    pub(super) orphaned: Option<Orphaned>,
+    /// The Service as it was last, if it is gone from the API server or released, and its load balancer may still exist.
+    pub(super) orphaned: Option<Arc<ServiceView>>,
     /// True if its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
     /// before or after our own write is answered, needs no second call.
     pub(super) is_cleaned_up: bool,
@@ -73,14 +66,6 @@ pub(super) struct ServiceState {
     pub(super) calling: Option<Revision>,
     /// True if a call about it was made in this term.
     pub(super) has_been_called: bool,
-}
-
-/// A Service that is gone from the API server or released, whose load balancer may still exist without it.
-#[derive(Clone)]
-pub(super) struct Orphaned {
-    /// The Service as it was observed last.
-    pub(super) service: Arc<ServiceView>,
-    pub(super) since: Instant,
 }
 
 impl ServiceStates {
@@ -109,17 +94,6 @@ impl ServiceStates {
         let states = &self.0.lock();
         let left = states.iter().filter(|(_, state)| state.orphaned.is_some());
         left.map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Since when a Service of the same name, but another one, waits for its end.
-    pub(super) fn predecessor(&self, key: &ServiceKey) -> Option<Instant> {
-        let states = &self.0.lock();
-        let of_name = states
-            .range(ServiceKey::first(&key.name)..)
-            .take_while(|(other, _)| other.name == key.name);
-        let others = of_name.filter(|(other, _)| *other != key);
-        let left = others.filter_map(|(_, state)| state.orphaned.as_ref());
-        left.map(|left| left.since).max()
     }
 
     /// The provider is another process now.
@@ -183,10 +157,7 @@ impl ServiceState {
     /// The rest of the state stays: it says whether the deletion is in flight already.
     pub(super) fn mark_orphaned(&mut self, service: &Arc<ServiceView>) -> bool {
         if !self.is_cleaned_up {
-            self.orphaned = Some(Orphaned {
-                service: Arc::clone(service),
-                since: Instant::now(),
-            });
+            self.orphaned = Some(Arc::clone(service));
         }
         !self.is_cleaned_up
     }

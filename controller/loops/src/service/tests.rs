@@ -1,7 +1,6 @@
 mod answers;
 mod applied;
 mod bulk;
-mod days;
 mod ends;
 mod handshakes;
 mod led_by_another;
@@ -14,7 +13,6 @@ mod turns;
 mod undone;
 mod unserved;
 mod updates;
-mod waited;
 mod waits;
 
 use std::time::Duration;
@@ -82,29 +80,6 @@ async fn a_service_gets_its_load_balancer() {
     // Nothing moves any more.
     secs(600).await;
     assert_eq!((rig.mutations(), rig.writes()), (1, 2));
-}
-
-/// Over what is settled nothing is called or written, and no event recorded (not S-12).
-#[tokio::test(start_paused = true)]
-async fn a_restart_is_silent() {
-    let mut rig = Rig::start().await;
-    for n in 0..50 {
-        rig.cluster.create_service(service(&format!("web-{n}")));
-    }
-    for n in 0..50 {
-        rig.ready(&format!("shop/web-{n}")).await;
-    }
-    for _ in 0..2 {
-        let before = (rig.mutations(), rig.writes(), rig.events());
-        assert_eq!(before.0, 50);
-        rig = rig.restart().await;
-        secs(60).await;
-        assert_eq!((rig.mutations(), rig.writes(), rig.events()), before);
-    }
-    // And it works.
-    rig.leave("n3");
-    rig.until("an update", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
-        .await;
 }
 
 /// S-36.

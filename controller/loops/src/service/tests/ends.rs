@@ -95,39 +95,6 @@ async fn a_standby_leaves_deletions_to_its_leader() {
     assert_eq!((standby.mutations(), standby.events()), before);
 }
 
-/// S-47: the next one of its name waits for the end, but not for ever.
-#[tokio::test(start_paused = true)]
-async fn a_successor_waits_for_the_end() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.fail(Method::DeleteLoadBalancer, trouble());
-    let gone = |web: &mut serde_json::Value| {
-        web["metadata"]["finalizers"] = json!([]);
-        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
-    };
-    rig.cluster.change_service(WEB, gone);
-    rig.cluster.create_service(service("web"));
-    secs(20).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
-    rig.ready(WEB).await;
-    assert_eq!(
-        rig.cloud.load_balancers().len(),
-        2,
-        "it was stuck for too long"
-    );
-    rig.cloud.clear_faults();
-    rig.until("one is left", |rig| rig.cloud.load_balancers().len() == 1)
-        .await;
-    // Without trouble it does not take long.
-    rig.cluster.change_service(WEB, gone);
-    let began = Instant::now();
-    rig.cluster.create_service(service("web"));
-    rig.until("the third", |rig| rig.calls("EnsureLoadBalancer") == 3)
-        .await;
-    assert!(began.elapsed() < Duration::from_secs(1));
-}
-
 /// A Service that is taken away by force while its load balancer is being deleted, for five seconds.
 async fn vanishing(rig: &Rig) {
     rig.cluster.create_service(service("web"));
@@ -158,19 +125,6 @@ async fn a_service_that_vanishes_while_its_deletion_fails_leaves_nothing() {
         events[events.len() - 2..],
         ["DeletingLoadBalancer", "DeletedLoadBalancer"]
     );
-}
-
-/// S-47: the end of its deletion reaches the next Service of its name, even if it was in flight.
-#[tokio::test(start_paused = true)]
-async fn a_successor_goes_on_when_the_deletion_that_was_under_way_ends() {
-    let rig = Rig::start().await;
-    vanishing(&rig).await;
-    let began = Instant::now();
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    assert!(began.elapsed() < Duration::from_secs(10));
-    assert_eq!(rig.cloud.load_balancers().len(), 1);
-    assert_eq!(rig.calls("DeleteLoadBalancer"), 1);
 }
 
 fn drifting() -> Setup {

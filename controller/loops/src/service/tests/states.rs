@@ -1,4 +1,4 @@
-//! The state that each Service leaves in memory.
+//! The state that Services leave in memory: each of them, and days of them that come and go with Nodes and the provider.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use outrigger_core::{service::ServiceView, targets::Pace};
 
 use super::*;
 use crate::{
-    fixture::{self, Fixture},
+    fixture::{self, Fixture, days_and_hours, each_costs_as_much},
     service::{
         states::{ServiceKey, ServiceState, ServiceStates},
         subscribe,
@@ -19,25 +19,6 @@ fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
     json["metadata"]["uid"] = uid.into();
     let service: ServiceView = serde_json::from_value(json).unwrap();
     (ServiceKey::of(&service), Arc::new(service))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_predecessor_is_another_service_of_the_same_name_that_is_orphaned() {
-    let states = ServiceStates::default();
-    let (web, _) = named("web", "b");
-    for (name, uid) in [("web", "a"), ("web", "c"), ("web-2", "d"), ("wea", "e")] {
-        let (key, service) = named(name, uid);
-        secs(1).await;
-        states.with(&key, |state| state.mark_orphaned(&service));
-    }
-    let (first, last) = (named("web", "a").0, named("web", "c").0);
-    let since = |states: &ServiceStates| states.predecessor(&web).map(|at| at.elapsed().as_secs());
-    assert_eq!(since(&states), Some(2), "the last one");
-    states.with(&last, |state| state.orphaned = None);
-    assert_eq!(since(&states), Some(3));
-    assert_eq!(states.predecessor(&first), None, "not itself");
-    states.with(&first, |state| state.orphaned = None);
-    assert_eq!(since(&states), None);
 }
 
 /// The watch brings our own write, or the deletion, before or after its answer.
@@ -76,4 +57,35 @@ async fn a_standby_queues_no_service_that_is_gone() {
         fixture.services.delete(&service.key, Origin::Watch);
     }
     assert_eq!(inputs.keys.queue.depth(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_day_of_services_costs_as_much_as_the_day_before() {
+    let mut setup = Setup::default();
+    setup.settings.drift_period = Some(Duration::from_hours(6));
+    let rig = with_services(10, setup).await;
+    let ((count, hours), mut days) = (days_and_hours(), Vec::new());
+    for day in 0..count {
+        for hour in 0..hours {
+            let (name, joined) = (format!("day-{day}-{hour}"), format!("joined-{day}-{hour}"));
+            let key = format!("shop/{name}");
+            rig.cluster.create_service(service(&name));
+            rig.ready(&key).await;
+            rig.join(&joined);
+            secs(15 * 60).await;
+            rig.leave(&joined);
+            secs(15 * 60).await;
+            rig.wire.cut();
+            secs(60).await;
+            rig.wire.mend();
+            secs(14 * 60).await;
+            rig.cluster.delete_service(&key);
+            rig.until("its end", |rig| rig.cluster.service(&key).is_none())
+                .await;
+            secs(15 * 60).await;
+        }
+        rig.lease.forget_log();
+        days.push(rig.day());
+    }
+    each_costs_as_much(&days);
 }
