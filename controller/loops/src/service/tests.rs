@@ -2,7 +2,6 @@ mod answers;
 mod applied;
 mod bulk;
 mod ends;
-mod handshakes;
 mod led_by_another;
 mod released;
 mod rig;
@@ -213,24 +212,4 @@ async fn a_former_leader_makes_no_call() {
     rig.cluster.create_service(service("web"));
     secs(60).await;
     assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operator_holds_it() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.cluster.change_service(WEB, |web| {
-        web["metadata"]["annotations"]["outrigger.dev/paused"] = json!("true");
-        web["spec"]["ports"][0]["port"] = json!(81);
-    });
-    rig.leave("n1");
-    rig.cluster.delete_service(WEB);
-    secs(60).await;
-    assert_eq!(rig.mutations(), 1);
-    rig.cluster.change_service(WEB, |web| {
-        web["metadata"]["annotations"]["outrigger.dev/paused"] = json!(null);
-    });
-    rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
-        .await;
 }

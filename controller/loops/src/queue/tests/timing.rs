@@ -89,26 +89,6 @@ async fn a_failing_key_backs_off_and_success_forgets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backoff_may_have_a_lower_end() {
-    let rig = Rig::one_worker(|_, nth| match nth {
-        5 => (Duration::ZERO, Outcome::Retry),
-        _ => (Duration::ZERO, Outcome::RetryWithin(20 * MS)),
-    });
-    rig.add("a");
-    rig.at(300 * MS).await;
-    // The failures count all the same.
-    assert_eq!(rig.times(), [0, 5, 15, 35, 55, 75, 235, 255, 275, 295]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn slow_failures_are_retried_slowly() {
-    let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::RetrySlowly(30 * SECOND)));
-    rig.add("a");
-    rig.at(100 * SECOND).await;
-    assert_eq!(rig.times(), [0, 5_000, 15_000, 35_000, 65_000, 95_000]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_backoff_of_one_key_delays_no_other() {
     let rig = Rig::one_worker(|key, _| match key {
         "good" => (Duration::ZERO, Outcome::Done),
@@ -137,21 +117,6 @@ async fn an_add_during_backoff_runs_at_once_and_its_failure_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_during_backoff_cancels_the_retry() {
-    let rig = Rig::one_worker(|_, nth| match nth {
-        0..=4 | 6 => (Duration::ZERO, Outcome::Retry),
-        _ => (Duration::ZERO, Outcome::Done),
-    });
-    rig.add("a");
-    rig.at(100 * MS).await;
-    rig.add("a");
-    rig.at(SECOND).await;
-    rig.add("a");
-    rig.at(2 * SECOND).await;
-    assert_eq!(rig.times(), [0, 5, 15, 35, 75, 100, 1000, 1005]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_early_run_that_outlasts_the_backoff_is_followed_by_the_retry() {
     let rig = Rig::one_worker(|_, nth| match nth {
         1 => (20 * MS, Outcome::Retry),
@@ -177,51 +142,4 @@ async fn retry_after_is_exact_and_leaves_the_count_alone() {
     rig.add("a");
     rig.at(10 * SECOND).await;
     assert_eq!(rig.times(), [0, 5, 15, 3015, 3035]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retry_after_takes_the_place_of_a_backoff() {
-    let rig = Rig::start(
-        Queue::new(
-            "test",
-            Backoff::new(5 * SECOND, 300 * SECOND),
-            &QueueMetrics::default(),
-        ),
-        1,
-        always_open(),
-        |_, nth| match nth {
-            0 => (Duration::ZERO, Outcome::Retry),
-            1 => (Duration::ZERO, Outcome::RetryAfter(60 * SECOND)),
-            _ => (Duration::ZERO, Outcome::Done),
-        },
-    );
-    rig.add("a");
-    rig.at(SECOND).await;
-    rig.add("a");
-    rig.at(100 * SECOND).await;
-    assert_eq!(rig.times(), [0, 1000, 61_000]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_several_delays_the_earliest_counts() {
-    let rig = Rig::one_worker(done);
-    let after = |key, ms| rig.queue.add_after(key, Priority::Fresh, ms * MS);
-    after("shortened", 300);
-    after("shortened", 100);
-    after("kept", 200);
-    after("kept", 400);
-    after("now", 0);
-    rig.queue.add_after("never", Priority::Fresh, Duration::MAX);
-    rig.at(SECOND).await;
-    assert_eq!(rig.runs(), [("now", 0), ("shortened", 100), ("kept", 200)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delay_outlives_an_earlier_run() {
-    let rig = Rig::one_worker(done);
-    rig.queue.add_after("a", Priority::Bulk, 500 * MS);
-    rig.at(100 * MS).await;
-    rig.add("a");
-    rig.at(SECOND).await;
-    assert_eq!(rig.times(), [100, 500]);
 }

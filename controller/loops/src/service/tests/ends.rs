@@ -1,6 +1,18 @@
 //! Services that go, and load balancers in the cloud that no Service wants.
 
-use outrigger_provider_mock::load_balancers::LoadBalancer;
+use std::sync::Arc;
+
+use outrigger_core::{
+    error_class::ErrorClass,
+    forbidden_addresses::ForbiddenAddresses,
+    service::{
+        ServiceView,
+        answer::{Disposition, LoadBalancerCall, RawAnswer},
+        capability::Capability,
+        last_applied::LastApplied,
+    },
+};
+use outrigger_provider_mock::{ServedLoadBalancers, load_balancers::LoadBalancer};
 
 use super::{applied::annotation, *};
 
@@ -39,21 +51,6 @@ async fn a_load_balancer_orphaned_is_deleted() {
     let calls = rig.mutations();
     secs(600).await;
     assert_eq!(rig.mutations(), calls);
-}
-
-/// a finalizer that is taken away comes back.
-#[tokio::test(start_paused = true)]
-async fn a_finalizer_is_put_back() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    strip(&rig, WEB);
-    rig.until("the finalizer", |rig| {
-        let web = rig.cluster.service(WEB).unwrap();
-        !web["metadata"]["finalizers"].as_array().unwrap().is_empty()
-    })
-    .await;
-    assert_eq!(rig.mutations(), 1);
 }
 
 /// Never on doubt: a list that does not show a Service is no proof.
@@ -159,7 +156,7 @@ async fn a_write_of_the_leader_before_that_lands_late_is_repaired() {
     let before = rig.cloud.load_balancers().swap_remove(1);
     let rig = rig.restart().await;
     rig.leave("n1");
-    let has_left = |lb: &std::sync::Arc<LoadBalancer>| lb.targets.len() == 9;
+    let has_left = |lb: &Arc<LoadBalancer>| lb.targets.len() == 9;
     rig.until("the Node is no target", |rig| {
         rig.cloud.load_balancers().iter().all(has_left)
     })
@@ -214,4 +211,61 @@ async fn the_event_of_a_deletion_comes_when_its_call_goes_out() {
     rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
         .await;
     assert!(is_recorded(&rig));
+}
+
+fn serving(load_balancers: ServedLoadBalancers) -> Setup {
+    Setup {
+        leads: false,
+        ..Setup::serving(load_balancers)
+    }
+}
+
+/// A deletion may wait for minutes before its call goes out.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_nothing() {
+    let rig = Rig::with(serving(ServedLoadBalancers {
+        classes: vec!["example.com/fast".into()],
+        without_default_class: true,
+        ..ServedLoadBalancers::default()
+    }))
+    .await;
+    let lb = rig.idle().await;
+    let now = lb.decisions.capability().unwrap();
+    let before = Arc::new(Capability {
+        without_default_class: false,
+        ..Capability::clone(&now)
+    });
+    let mut web: ServiceView = serde_json::from_value(service("web")).unwrap();
+    let record = LastApplied::begun(&web, &before).to_string();
+    web.annotations = web
+        .annotations
+        .with([("outrigger.dev/last-applied", record.as_str())]);
+    let answered = |disposition| {
+        let raw = RawAnswer {
+            disposition: Some(disposition),
+            ..RawAnswer::default()
+        };
+        let answer = raw
+            .check(LoadBalancerCall::Delete, &ForbiddenAddresses::default())
+            .unwrap();
+        let unproven = lb.reconciler.cleanup.unproven(
+            &answer,
+            &web,
+            &lb.decisions.inputs_of(Arc::clone(&before)),
+        );
+        unproven.map(|failure| failure.class)
+    };
+    assert_eq!(
+        answered(Disposition::NotManaged),
+        Some(ErrorClass::NotReady)
+    );
+    assert_eq!(answered(Disposition::Absent), None);
+    rig.wire.cut();
+    rig.until("no session", |_| lb.decisions.capability().is_none())
+        .await;
+    assert_eq!(
+        answered(Disposition::NotManaged),
+        Some(ErrorClass::Unavailable)
+    );
+    assert_eq!(answered(Disposition::Absent), None);
 }

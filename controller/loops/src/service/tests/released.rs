@@ -135,16 +135,3 @@ async fn one_that_was_never_ours_is_left_alone() {
     secs(60).await;
     assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
 }
-
-/// The API server clears the addresses of what changes its type; a list may show it when it is back.
-#[tokio::test(start_paused = true)]
-async fn addresses_that_are_gone_are_written_again() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.cluster.change_service(WEB, |web| {
-        web["status"]["loadBalancer"] = json!({});
-    });
-    rig.ready(WEB).await;
-    assert_eq!(rig.cloud.load_balancers().len(), 1);
-}

@@ -50,20 +50,6 @@ async fn our_own_writes_about_a_node_go_out_too() {
     rig.until("an update", |rig| address(rig).is_some()).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_node_that_leaves_goes_out_at_once() {
-    let rig = with_services(1, Setup::default()).await;
-    let began = Instant::now();
-    rig.leave("n1");
-    rig.until("an update", |rig| rig.targets().len() == 9).await;
-    assert!(
-        began.elapsed() <= Duration::from_millis(105),
-        "{:?}",
-        began.elapsed()
-    );
-    assert!(!rig.targets().contains(&"n1".to_owned()));
-}
-
 /// Labels a node so that it is no target.
 fn exclude(rig: &Rig, name: &str) {
     let mut node = settled(name, &format!("mock://{name}"), "True");
