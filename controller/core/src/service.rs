@@ -23,7 +23,6 @@ use crate::{
 pub mod answer;
 pub mod capability;
 pub mod change;
-mod desired;
 pub mod event;
 pub mod last_applied;
 pub mod ownership;

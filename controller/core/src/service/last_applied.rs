@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Ingress, ServiceView, capability::Capability, desired, patch_plan::defaulted};
+use super::{Ingress, ServiceView, capability::Capability, patch_plan::defaulted};
 use crate::digest::{Digest, Encoder};
 
 /// Annotation with the [`LastApplied`]. Means nothing to upstream's controller.
@@ -239,9 +239,45 @@ pub enum Comparison {
 pub struct Hash(Digest);
 
 impl Hash {
-    /// The hash of what `service` wants.
+    /// The hash of what `service` wants: the fields whose change makes a load balancer another one (S-21), with the class, `ipFamilies` in
+    /// full and `ipFamilyPolicy`: each field of the spec that a provider is sent, so that none of them is
+    /// stale there. The rest of a Service (S-22) may change without a call.
+    ///
+    /// Stored with Services and compared by later releases: another order, another field or
+    /// another spelling of one ensures every load balancer of every cluster once more.
     pub fn of(service: &ServiceView, capability: &Capability) -> Self {
-        Self(desired::digest(service, capability))
+        let spec = &service.spec;
+        let mut encoder = Encoder::new("outrigger service 1");
+        encoder.text(&service.uid);
+        encoder.option(spec.load_balancer_class.as_deref(), Encoder::text);
+        encoder.list(spec.ports.iter(), |encoder, port| {
+            encoder.text(&port.name);
+            encoder.text(&port.protocol);
+            encoder.number(port.port);
+            encoder.number(port.node_port);
+            encoder.text(&port.target_port);
+            encoder.option(port.app_protocol.as_deref(), Encoder::text);
+        });
+        encoder.texts(&spec.load_balancer_source_ranges);
+        encoder.text(&spec.session_affinity);
+        encoder.option(spec.session_affinity_timeout, Encoder::number);
+        encoder.text(&spec.load_balancer_ip);
+        encoder.texts(&spec.external_ips);
+        encoder.text(&spec.external_traffic_policy);
+        encoder.number(spec.health_check_node_port);
+        encoder.texts(&spec.ip_families);
+        encoder.text(&spec.ip_family_policy);
+        // By key, so that their order, which means nothing, changes nothing.
+        let annotations: Vec<_> = service
+            .annotations
+            .iter()
+            .filter(|(key, _)| capability.is_moved_by(key))
+            .collect();
+        encoder.list(annotations.iter(), |encoder, (key, value)| {
+            encoder.text(key);
+            encoder.text(value);
+        });
+        Self(encoder.finish())
     }
 }
 

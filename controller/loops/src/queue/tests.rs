@@ -4,7 +4,6 @@ mod metrics;
 mod model;
 mod order;
 mod run;
-mod slots;
 mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};

@@ -9,7 +9,6 @@ use outrigger_core::{
         change::{begins_to_wait, is_recorded_otherwise, is_undone, needs_sync},
         ownership::{Ownership, lost_finalizer},
     },
-    string_map::StringMap,
     targets::Pace,
 };
 
@@ -50,16 +49,8 @@ pub fn subscribe(
     let LoopInputs { queue, state } = keys.clone();
     let clock = Clock::default();
     let changes = Arc::clone(&node_changes);
-    services.subscribe(move |change: &Change<'_, ServiceView>, _| {
-        let none = StringMap::default();
-        let (before, after) = match change {
-            Change::Added(service) => (&none, &service.annotations),
-            Change::Updated(old, service) => (&old.annotations, &service.annotations),
-            Change::Deleted(service) => (&service.annotations, &none),
-        };
-        changes.observe_selection(clock.now(), before, after);
-    });
     services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
+        changes.observe_selection(clock.now(), change);
         let capability = capability(&provider);
         let states = state.current();
         let states = states.as_deref();

@@ -51,22 +51,22 @@ impl Reconciler {
             state.comparison = None;
             state.orphaned.clone()
         });
-        match (self.decisions.live(key), orphaned) {
-            (None, None) => self.cleanup.finish(key),
-            (None, Some(orphaned)) => self.cleanup.clean_up(key, &orphaned, slot).await,
-            (Some(_), None) => self.run_steps(key, priority, slot).await,
-            (Some(service), Some(orphaned)) => {
-                let capability = self.decisions.capability();
-                if is_released(&orphaned, &service, capability.as_deref()) {
-                    return self.cleanup.clean_up(key, &orphaned, slot).await;
-                }
-                // This controller is responsible for it again.
-                self.decisions
-                    .states
-                    .with(key, |state| state.orphaned = None);
-                self.run_steps(key, priority, slot).await
-            }
+        let (live, capability) = (self.decisions.live(key), self.decisions.capability());
+        let is_left = |last: &Arc<ServiceView>| {
+            live.as_ref()
+                .is_none_or(|now| is_released(last, now, capability.as_deref()))
+        };
+        if let Some(orphaned) = orphaned.filter(is_left) {
+            return self.cleanup.clean_up(key, &orphaned, slot).await;
         }
+        if live.is_none() {
+            return self.cleanup.finish(key);
+        }
+        // This controller is responsible for it, perhaps again.
+        self.decisions
+            .states
+            .with(key, |state| state.orphaned = None);
+        self.run_steps(key, priority, slot).await
     }
 
     /// Takes one step after the other, until the rest is the queue's or the Service is in its desired state.

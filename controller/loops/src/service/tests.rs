@@ -10,7 +10,6 @@ mod selection;
 mod states;
 mod turns;
 mod undone;
-mod unserved;
 mod updates;
 mod waits;
 

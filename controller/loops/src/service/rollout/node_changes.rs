@@ -8,6 +8,7 @@ use std::sync::{
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
+    service::ServiceView,
     string_map::StringMap,
     targets::{self, Debounce, Pace, TargetRequests},
 };
@@ -59,15 +60,20 @@ impl NodeChanges {
     pub(in crate::service) fn observe_selection(
         &self,
         now: Timestamp,
-        before: &StringMap,
-        after: &StringMap,
+        change: &Change<'_, ServiceView>,
     ) {
+        let none = StringMap::default();
+        let (before, after) = match change {
+            Change::Added(service) => (&none, &service.annotations),
+            Change::Updated(old, service) => (&old.annotations, &service.annotations),
+            Change::Deleted(service) => (&service.annotations, &none),
+        };
         // Mostly: then nothing is read, and no lock is taken.
         if !targets::selects_otherwise(before, after) {
             return;
         }
         let is_new = !self.requests().cover(after);
-        if is_new || targets::selects_otherwise(before, &StringMap::default()) {
+        if is_new || targets::selects_otherwise(before, &none) {
             self.changed(now, targets::TargetChange::Added);
         }
     }
