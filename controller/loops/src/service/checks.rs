@@ -64,9 +64,9 @@ impl PeriodicChecks {
     pub(super) async fn compare_all(&self) {
         sleep(LATE).await;
         let states = &self.decisions.states;
-        let called = self.decisions.keys(|service| {
-            states.with(&ServiceKey::of(service), |state| state.has_been_called)
-        });
+        let called = self
+            .decisions
+            .keys(|service| states.with(&ServiceKey::of(service), |state| state.has_been_called));
         self.compare_each(stream::iter(called)).await;
         let Some(period) = self.period else {
             return std::future::pending().await;
