@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  words, variables ─► clap ─► Flags, a struct for each area ─► its settings ─► Config
-//!                        └─► --help, docs/flags.md, /flagz
+//!                        └─► --help, docs/flags.md
 //! ```
 
 // A flag is named after its field and explained by its comment.
@@ -14,7 +14,6 @@ pub mod config;
 mod configz;
 pub mod controllers;
 mod election;
-mod features;
 mod logging;
 pub mod no_effect;
 mod nodes;
@@ -40,7 +39,6 @@ use self::{
     cluster::ClusterFlags,
     controllers::Controllers,
     election::ElectionFlags,
-    features::FeatureGates,
     logging::LoggingFlags,
     nodes::NodeFlags,
     provider::ProviderFlags,
@@ -79,11 +77,6 @@ struct Flags {
     /// kubelet-serving-approving-controller and persistentvolume-labels-controller.
     #[arg(long, value_delimiter = ',', default_value = "*")]
     controllers: Vec<String>,
-    /// Feature gates as Name=true or Name=false, separated by commas. AllBeta,
-    /// CloudControllerManagerWebhook, ComponentFlagz and ComponentStatusz have an effect; any other is
-    /// accepted.
-    #[arg(long, value_delimiter = ',')]
-    feature_gates: Vec<String>,
     /// Memory in MiB for the last decisions about each Node and Service, which the command explain shows; 0:
     /// none are remembered.
     #[arg(long, default_value = "4")]
@@ -263,8 +256,6 @@ impl Flags {
         values: Vec<(String, String)>,
         mut warnings: Vec<String>,
     ) -> Result<Config, String> {
-        let gates = FeatureGates::new(&self.feature_gates)?;
-        warnings.extend(gates.warning());
         let controllers = Controllers::evaluate(&items(&self.controllers))?;
         warnings.extend(self.cluster.absent_loops(&controllers));
         let ipam = self.cluster.allocator(&controllers)?;
@@ -280,16 +271,12 @@ impl Flags {
             plan: self.service.plan(),
             configure_cloud_routes: self.cluster.configure_cloud_routes,
             route: self.cluster.route(ipam.as_ref(), self.nodes.selector()),
-            serving: self.serving.settings(&mut warnings)?,
-            webhook: self
-                .webhook
-                .settings(&self.serving, &gates, &mut warnings)?,
+            serving: self.serving.settings()?,
+            webhook: self.webhook.settings(&self.serving, &mut warnings)?,
             authentication: self.access.authentication(),
             authorization: self.access.authorization(),
             pages: PageSettings {
                 configz: configz::object(self),
-                flagz: gates.enabled(features::FLAGZ).then(|| values.clone()),
-                statusz: gates.enabled(features::STATUSZ),
                 profiling: self.profiling,
             },
             history_bytes: usize::from(self.history_memory) << 20,

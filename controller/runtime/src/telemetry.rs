@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 pub use self::{
     controllers::{Running, RunningControllers},
-    logs::{Format, InstallError, Logging, ModuleVerbosity, Telemetry},
+    logs::{Format, InstallError, Logging, Telemetry},
     metric_families::{Labels, TextLabels},
     repeats::Repeats,
 };

@@ -1,7 +1,7 @@
 //! Verbosity and format of the log.
 
 use clap::Args;
-use outrigger_runtime::telemetry::{Format, Logging, ModuleVerbosity};
+use outrigger_runtime::telemetry::{Format, Logging};
 
 #[derive(Args)]
 #[command(next_help_heading = "Logging")]
@@ -17,17 +17,12 @@ pub(super) struct LoggingFlags {
     /// lines of libraries.
     #[arg(short, long, default_value = "0")]
     v: u32,
-    /// Higher verbosity for some modules: pattern=N, separated by commas. A pattern, with * and ?,
-    /// matches a part of a module's path, or the whole path if it has / or ::.
-    #[arg(long, value_delimiter = ',', value_parser = module_verbosity)]
-    vmodule: Vec<ModuleVerbosity>,
 }
 
 impl LoggingFlags {
     pub(super) fn settings(&self) -> Logging {
         Logging {
             verbosity: self.v,
-            modules: self.vmodule.clone(),
             format: self.logging_format,
             split_stream: self.log_text_split_stream && self.logging_format == Format::Text,
         }
@@ -40,17 +35,4 @@ fn format(text: &str) -> Result<Format, &'static str> {
         "json" => Ok(Format::Json),
         _ => Err("it must be text or json"),
     }
-}
-
-fn module_verbosity(item: &str) -> Result<ModuleVerbosity, &'static str> {
-    let pair = item
-        .split_once('=')
-        .filter(|(pattern, _)| !pattern.is_empty());
-    let module = pair.and_then(|(pattern, verbosity)| {
-        Some(ModuleVerbosity {
-            pattern: pattern.to_owned(),
-            verbosity: verbosity.parse().ok()?,
-        })
-    });
-    module.ok_or("it does not have the form pattern=N, such as node=4")
 }

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 13] = [
+pub const NO_EFFECT: [(&[&str], &str); 16] = [
     (
         &["authentication-tolerate-lookup-failure"],
         "a lookup that fails is tried again each minute, and keeps no process from starting",
@@ -33,6 +33,10 @@ pub const NO_EFFECT: [(&[&str], &str); 13] = [
         "it is a flag of kube-controller-manager; upstream's cloud-controller-manager ignores it too",
     ),
     (
+        &["feature-gates"],
+        "no gate decides anything here, so that one list can be set for all components of a cluster",
+    ),
+    (
         &["kube-api-content-type"],
         "requests to the API server are JSON",
     ),
@@ -57,8 +61,21 @@ pub const NO_EFFECT: [(&[&str], &str); 13] = [
         "nothing proxies to this server: callers show a client certificate or a token of their own",
     ),
     (
+        &[
+            "tls-cipher-suites",
+            "tls-curve-preferences",
+            "webhook-tls-cipher-suites",
+            "webhook-tls-curve-preferences",
+        ],
+        "all suites and curves that are offered have forward secrecy and authenticated encryption",
+    ),
+    (
         &["tls-sni-cert-key"],
         "each client gets the certificate of --tls-cert-file; give that one all names",
+    ),
+    (
+        &["vmodule"],
+        "its patterns are names of files in Go; raise -v, while the process runs too",
     ),
     (
         &["webhook-tls-sni-cert-key"],

@@ -27,13 +27,6 @@ pub(super) struct ServingFlags {
     /// File with the certificate for HTTPS, followed by its chain; reloaded when it changes.
     #[arg(long, default_value = "")]
     tls_cert_file: String,
-    /// IANA names of the cipher suites to allow, separated by commas; empty: all that are secure.
-    #[arg(long, value_delimiter = ',')]
-    tls_cipher_suites: Vec<String>,
-    /// TLS numbers of the key exchanges to allow, such as 23 (secp256r1), 24 (secp384r1) and 29 (X25519);
-    /// without it all.
-    #[arg(long, value_delimiter = ',')]
-    tls_curve_preferences: Vec<u16>,
     /// Minimum version of TLS: VersionTLS12 or VersionTLS13; empty: VersionTLS12.
     #[arg(long, default_value = "", value_parser = tls::VERSIONS)]
     tls_min_version: String,
@@ -75,20 +68,14 @@ pub(super) struct AccessFlags {
 
 impl ServingFlags {
     /// Absent if there is none.
-    pub(super) fn settings(&self, warnings: &mut Vec<String>) -> Result<Option<Serving>, String> {
+    pub(super) fn settings(&self) -> Result<Option<Serving>, String> {
         let files = [&self.tls_cert_file, &self.tls_private_key_file];
         let certificate = tls::certificate("", files, &self.cert_dir)?;
         let serving = Serving {
             address: self.bind_address,
             port: self.secure_port,
             certificate: certificate.unwrap_or(Certificate::SelfSigned),
-            tls: tls::policy(
-                "",
-                &self.tls_min_version,
-                &self.tls_cipher_suites,
-                &self.tls_curve_preferences,
-                warnings,
-            )?,
+            min_tls: tls::min_version(&self.tls_min_version),
             permit_port_sharing: self.permit_port_sharing,
         };
         Ok((self.secure_port != 0).then_some(serving))

@@ -5,14 +5,7 @@ use std::net::IpAddr;
 use crate::{server::settings::Serving, webhook::WEBHOOK};
 use clap::Args;
 
-use super::{
-    config::WebhookSettings,
-    controllers,
-    features::{self, FeatureGates},
-    given, items,
-    serving::ServingFlags,
-    tls,
-};
+use super::{config::WebhookSettings, controllers, given, items, serving::ServingFlags, tls};
 
 #[derive(Args)]
 #[command(next_help_heading = "Webhook")]
@@ -34,12 +27,6 @@ pub(super) struct WebhookFlags {
     /// File with the certificate for webhooks, followed by its chain; reloaded when it changes.
     #[arg(long, default_value = "")]
     webhook_tls_cert_file: String,
-    /// The same as --tls-cipher-suites, for webhooks.
-    #[arg(long, value_delimiter = ',')]
-    webhook_tls_cipher_suites: Vec<String>,
-    /// The same as --tls-curve-preferences, for webhooks.
-    #[arg(long, value_delimiter = ',')]
-    webhook_tls_curve_preferences: Vec<u16>,
     /// The same as --tls-min-version, for webhooks.
     #[arg(long, default_value = "", value_parser = tls::VERSIONS)]
     webhook_tls_min_version: String,
@@ -56,7 +43,6 @@ impl WebhookFlags {
     pub(super) fn settings(
         &self,
         https: &ServingFlags,
-        gates: &FeatureGates,
         warnings: &mut Vec<String>,
     ) -> Result<Option<WebhookSettings>, String> {
         let port = self.webhook_secure_port;
@@ -70,23 +56,13 @@ impl WebhookFlags {
             &self.webhook_tls_private_key_file,
         ];
         let certificate = tls::certificate("webhook-", files, &self.webhook_cert_dir)?;
-        let tls = tls::policy(
-            "webhook-",
-            &self.webhook_tls_min_version,
-            &self.webhook_tls_cipher_suites,
-            &self.webhook_tls_curve_preferences,
-            warnings,
-        )?;
         let named = items(&self.webhooks);
         if controllers::evaluate(&named, &[[WEBHOOK]], "webhooks")? != [true] {
             return Ok(None);
         }
         // W-9: upstream opens a port that never answers, or panics.
-        if !gates.enabled(features::WEBHOOK) || port == 0 {
-            warnings.push(format!(
-                "--webhooks has no effect with {}=false or --webhook-secure-port=0",
-                features::WEBHOOK
-            ));
+        if port == 0 {
+            warnings.push("--webhooks has no effect with --webhook-secure-port=0".to_owned());
             return Ok(None);
         }
         // W-4: upstream makes one for localhost, which no API server trusts.
@@ -99,7 +75,7 @@ impl WebhookFlags {
                 address: self.webhook_bind_address,
                 port,
                 certificate,
-                tls,
+                min_tls: tls::min_version(&self.webhook_tls_min_version),
                 permit_port_sharing: https.permit_port_sharing,
             },
             client_ca: given(&self.webhook_client_ca_file),

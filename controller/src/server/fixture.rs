@@ -32,7 +32,7 @@ use self::{
 };
 use crate::server::{
     Access, Checks, Pages, Server, ServerParts, ServingMetrics,
-    settings::{Authentication, Authorization, Certificate, PageSettings, Serving, TlsPolicy},
+    settings::{Authentication, Authorization, Certificate, PageSettings, Serving, TlsVersion},
 };
 
 /// A server on a free port of this machine.
@@ -41,7 +41,7 @@ pub fn serving(certificate: Certificate) -> Serving {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         certificate,
-        tls: TlsPolicy::default(),
+        min_tls: TlsVersion::default(),
         permit_port_sharing: false,
     }
 }
@@ -73,8 +73,6 @@ pub fn settings() -> Settings {
         },
         pages: PageSettings {
             configz: json!({}),
-            flagz: Some(Vec::new()),
-            statusz: true,
             profiling: true,
         },
     }

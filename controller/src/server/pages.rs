@@ -1,10 +1,9 @@
-//! Pages for people: `/configz`, `/flagz`, `/statusz`, what is under `/debug`, and `/explain/` for `explain`.
+//! Pages for people: `/configz`, what is under `/debug`, and `/explain/` for `explain`.
 
 #![allow(clippy::unused_async, reason = "axum's handlers are async")]
 
 use std::{
     collections::BTreeMap,
-    fmt::Write,
     sync::{Arc, OnceLock},
 };
 
@@ -14,19 +13,11 @@ use axum::{
     routing::{get, put},
 };
 use http::StatusCode;
-use jiff::{Timestamp, tz::TimeZone};
 use parking_lot::RwLock;
-use tokio::time::Instant;
 use tracing::info;
 
 use super::answer::{self, Answer};
 use crate::server::settings::PageSettings;
-use outrigger_runtime::VERSION;
-
-const NAME: &str = "cloud-controller-manager";
-
-const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no \
-                       formatting compatibility guarantees and is for debugging purposes only.";
 
 /// A profile of one's own process needs a signal handler that walks stacks, which no library in Rust
 /// does without having crashed programs (tikv/pprof-rs#36).
@@ -53,12 +44,10 @@ pub struct Pages {
     set_verbosity: SetVerbosity,
     dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
     explain: Arc<OnceLock<Explain>>,
-    started: Timestamp,
-    since: Instant,
 }
 
 impl Pages {
-    /// Pages of a process that starts now; `PUT /debug/flags/v` ends in `set_verbosity`.
+    /// Pages of this process; `PUT /debug/flags/v` ends in `set_verbosity`.
     pub fn new(
         settings: PageSettings,
         set_verbosity: impl Fn(u32) + Send + Sync + 'static,
@@ -68,8 +57,6 @@ impl Pages {
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
             explain: Arc::default(),
-            started: Timestamp::now(),
-            since: Instant::now(),
         }
     }
 
@@ -89,12 +76,6 @@ impl Pages {
         let mut router = Router::new()
             .route("/configz", get(Self::configz))
             .route("/explain/{*object}", get(Self::explained));
-        if self.settings.flagz.is_some() {
-            router = router.route("/flagz", get(Self::flagz));
-        }
-        if self.settings.statusz {
-            router = router.route("/statusz", get(Self::statusz));
-        }
         if self.settings.profiling {
             let not_put = (StatusCode::NOT_ACCEPTABLE, "unsupported http method\n");
             let verbosity = put(Self::verbosity).fallback(not_put);
@@ -122,35 +103,6 @@ impl Pages {
             return answer::error(StatusCode::SERVICE_UNAVAILABLE, text);
         };
         explain(&object)
-    }
-
-    /// In the format of Kubernetes' z-pages.
-    async fn flagz(State(pages): State<Self>) -> String {
-        let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
-        for (name, value) in pages.settings.flagz.iter().flatten() {
-            let _ = writeln!(page, "{name}={value}");
-        }
-        page
-    }
-
-    /// In the format of Kubernetes' z-pages.
-    async fn statusz(State(pages): State<Self>) -> String {
-        let started = pages.started.to_zoned(TimeZone::UTC);
-        let started = started.strftime("%a %b %e %H:%M:%S UTC %Y");
-        let up = pages.since.elapsed().as_secs();
-        let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
-        let mut paths = vec!["/configz"];
-        paths.extend(pages.settings.profiling.then_some("/debug/"));
-        paths.push("/explain/");
-        paths.extend(pages.settings.flagz.as_ref().map(|_| "/flagz"));
-        paths.extend(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]);
-        paths.push("/statusz");
-        format!(
-            "\n{NAME} statusz\n{WARNING}\n\nStarted: {started}\n\
-             Up: {hours} hr {minutes:02} min {seconds:02} sec\nBinary version: {VERSION}\n\
-             Paths: {}\n",
-            paths.join(" ")
-        )
     }
 
     /// The list of what is below `/debug/`.

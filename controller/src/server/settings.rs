@@ -13,8 +13,8 @@ pub struct Serving {
     pub port: u16,
     /// The certificate for all clients.
     pub certificate: Certificate,
-    /// Protocol versions and ciphers.
-    pub tls: TlsPolicy,
+    /// The least that is spoken.
+    pub min_tls: TlsVersion,
     /// `SO_REUSEPORT`.
     pub permit_port_sharing: bool,
 }
@@ -38,18 +38,6 @@ pub enum Certificate {
         /// PEM.
         key: PathBuf,
     },
-}
-
-/// Protocol versions and ciphers of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsPolicy {
-    /// 1.2 is the least that is spoken.
-    pub min_version: TlsVersion,
-    /// Suites of TLS 1.2 by their IANA names, only ones that exist here; absent: all. Those of
-    /// TLS 1.3 are not chosen, as in Go.
-    pub cipher_suites: Option<Vec<String>>,
-    /// By their numbers in TLS, only ones that exist here; empty: all.
-    pub curves: Vec<u16>,
 }
 
 /// A version of TLS that is spoken.
@@ -95,10 +83,6 @@ pub struct Authorization {
 pub struct PageSettings {
     /// The object of `/configz`.
     pub configz: Value,
-    /// Names and values of all flags for `/flagz`; absent: there is no such page.
-    pub flagz: Option<Vec<(String, String)>>,
-    /// There is `/statusz`.
-    pub statusz: bool,
     /// `--profiling`: there are pages below `/debug/`.
     pub profiling: bool,
 }

@@ -16,7 +16,7 @@ use rustls::{
 };
 use tracing::{info, warn};
 
-use crate::server::settings::{Certificate, Serving, TlsPolicy, TlsVersion};
+use crate::server::settings::{Certificate, Serving, TlsVersion};
 
 /// The server has no certificate that it can use.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +48,9 @@ pub(super) struct Tls {
 impl Tls {
     /// Reads or makes the certificate.
     pub(super) fn new(serving: &Serving) -> Result<Self, TlsError> {
-        let crypto = Arc::new(crypto(&serving.tls));
+        let crypto = Arc::new(ring::default_provider());
         let certificates = Arc::new(Certificates::load(serving, Arc::clone(&crypto))?);
-        let versions: &[_] = match serving.tls.min_version {
+        let versions: &[_] = match serving.min_tls {
             TlsVersion::Tls12 => &[&TLS13, &TLS12],
             TlsVersion::Tls13 => &[&TLS13],
         };
@@ -67,22 +67,6 @@ impl Tls {
             certificates,
         })
     }
-}
-
-fn crypto(policy: &TlsPolicy) -> CryptoProvider {
-    let mut crypto = ring::default_provider();
-    if let Some(chosen) = &policy.cipher_suites {
-        // Those of TLS 1.3 are not chosen, as in Go.
-        crypto.cipher_suites.retain(|suite| {
-            let name = suite.suite().as_str().unwrap_or_default();
-            suite.tls13().is_some() || chosen.iter().any(|choice| choice == name)
-        });
-    }
-    if !policy.curves.is_empty() {
-        let curves = &mut crypto.kx_groups;
-        curves.retain(|group| policy.curves.contains(&u16::from(group.name())));
-    }
-    crypto
 }
 
 /// The certificate of one server.

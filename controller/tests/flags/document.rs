@@ -45,8 +45,8 @@ positional argument; flags that do not fit together. In these cases upstream goe
 | `--webhooks` without a certificate | a certificate for localhost | refused |
 | `--version=…` | pretends to be that version, or prints more | refused |
 
-TLS is never below 1.2, and only with forward secrecy and authenticated encryption. Values of the TLS flags that
-ask for something else are accepted with a warning. So are deprecated flags.
+TLS is never below 1.2, and only with forward secrecy and authenticated encryption, whatever the flags about it say. Deprecated flags are
+accepted with a warning.
 
 ## Credentials and proxies
 
@@ -65,22 +65,6 @@ an address in the environment that is not a URL counts as none.
 
 ";
 
-const GATES: &str = "\
-## Feature gates
-
-`--feature-gates` accepts any `Name=true` and `Name=false`, so that one list can be set for all components of a
-cluster. These have an effect; one warning in the log names the others.
-
-| gate | stage | default | effect |
-|---|---|---|---|
-| `AllBeta` | beta | off | switches the gates below that are not named |
-| `ComponentFlagz` | beta | on | `/flagz` is served |
-| `ComponentStatusz` | beta | on | `/statusz` is served |
-
-Always on here: `ContextualLogging`, `ControllerManagerReleaseLeaderElectionLockOnExit`, `LoggingAlphaOptions` and
-`LoggingBetaOptions`.
-";
-
 const VERBOSITY: &str = "
 ## Verbosity
 
@@ -94,9 +78,7 @@ const VERBOSITY: &str = "
 | 8–9 | trace | debug | debug |
 | 10 and more | trace | trace | trace |
 
-From 1 on, all flags are logged at start. `--vmodule` raises the verbosity of some modules: `node=4` that of every
-module with a part `node` in its path, `outrigger_loops/node/*=4` by the whole path; `*` and `?` work as
-in file names.
+From 1 on, all flags are logged at start.
 ";
 
 /// The whole text.
@@ -122,8 +104,6 @@ pub(crate) fn document() -> String {
         let names: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
         writeln!(text, "| {} | {why} |", names.join(", ")).unwrap();
     }
-    text.push('\n');
-    text.push_str(GATES);
     text.push_str(VERBOSITY);
     text
 }

@@ -16,14 +16,6 @@ fn values_of_another_type_are_refused() {
         ("kube-api-qps", "NaN", "it must be a number"),
         ("bind-address", "foo", "invalid IP address"),
         (
-            "feature-gates",
-            "Bogus=x",
-            "\"Bogus=x\": it must be true or false",
-        ),
-        ("tls-curve-preferences", "x", "invalid digit"),
-        ("vmodule", "x", "the form pattern=N"),
-        ("vmodule", "a=x", "the form pattern=N"),
-        (
             "provider-endpoint",
             "tcp://1.2.3.4:5",
             "only Unix sockets are supported",

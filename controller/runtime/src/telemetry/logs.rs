@@ -10,7 +10,7 @@
 //!
 //! 2, which clusters mostly run with, therefore means what it means elsewhere: what an operator
 //! wants to know. `kube_client` warns about each request that fails, which the work queue logs
-//! better. `--vmodule` raises the verbosity of some modules, and never lowers it, as klog.
+//! better.
 
 mod klog;
 
@@ -25,7 +25,6 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
     reload,
 };
-use wildmatch::WildMatch;
 
 use self::klog::Klog;
 
@@ -34,21 +33,10 @@ use self::klog::Klog;
 pub struct Logging {
     /// `-v`, in klog's scale.
     pub verbosity: u32,
-    /// `--vmodule`: the first pattern that fits decides.
-    pub modules: Vec<ModuleVerbosity>,
     /// `--logging-format`.
     pub format: Format,
     /// `--log-text-split-stream`: only warnings and errors go to standard error.
     pub split_stream: bool,
-}
-
-/// A verbosity for some modules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModuleVerbosity {
-    /// A pattern of module names, with `*` and `?`.
-    pub pattern: String,
-    /// In klog's scale.
-    pub verbosity: u32,
 }
 
 /// The shape of a log line.
@@ -108,15 +96,14 @@ impl Telemetry {
 
     /// `-v`, as it stands.
     pub fn verbosity(&self) -> u32 {
-        self.filter
-            .with_current(|filter| filter.verbosity)
-            .unwrap_or_default()
+        let filter = self.filter.with_current(|filter| filter.0);
+        filter.unwrap_or_default()
     }
 
     /// Sets `-v` for the whole process from now on.
     pub fn set_verbosity(&self, verbosity: u32) {
         // Fails only when nothing is logged any more.
-        let _ = self.filter.modify(|filter| filter.verbosity = verbosity);
+        let _ = self.filter.modify(|filter| filter.0 = verbosity);
     }
 }
 
@@ -128,11 +115,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let verbosity = Verbosity {
-        verbosity: logging.verbosity,
-        modules: logging.modules.clone(),
-    };
-    let (filter, handle) = reload::Layer::new(verbosity);
+    let (filter, handle) = reload::Layer::new(Verbosity(logging.verbosity));
     // Without internal errors: reporting a closed stream on that stream would panic.
     let lines = fmt::layer()
         .event_format(Klog::new(logging.format, process))
@@ -142,22 +125,13 @@ where
     (subscriber, Telemetry { filter: handle })
 }
 
-/// Lets through what `-v` and `--vmodule` ask for.
+/// Lets through what `-v` asks for.
 #[derive(Debug)]
-struct Verbosity {
-    verbosity: u32,
-    modules: Vec<ModuleVerbosity>,
-}
+struct Verbosity(u32);
 
 impl Verbosity {
     fn admits(&self, metadata: &Metadata<'_>) -> bool {
-        let target = metadata.target();
-        let raised = self
-            .modules
-            .iter()
-            .find(|module| fits(&module.pattern, target))
-            .map_or(0, |module| module.verbosity);
-        *metadata.level() <= level(target, self.verbosity.max(raised))
+        *metadata.level() <= level(metadata.target(), self.0)
     }
 }
 
@@ -189,22 +163,8 @@ impl<S: Subscriber> Layer<S> for Verbosity {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let modules = self.modules.iter().map(|module| module.verbosity);
-        let highest = modules.max().unwrap_or(0).max(self.verbosity);
-        Some(level(OURS[0], highest))
+        Some(level(OURS[0], self.0))
     }
-}
-
-/// A pattern of `--vmodule`, with `*` for any letters and `?` for one, fits a module.
-///
-/// klog matches the name of a source file. Here a pattern matches any part of the module's path,
-/// so that `node=4` raises all of the node loop; one with `/` or `::` matches the whole path.
-fn fits(pattern: &str, module: &str) -> bool {
-    if pattern.contains('/') || pattern.contains("::") {
-        return WildMatch::new(&pattern.replace('/', "::")).matches(module);
-    }
-    let pattern = WildMatch::new(pattern);
-    module.split("::").any(|part| pattern.matches(part))
 }
 
 #[cfg(test)]

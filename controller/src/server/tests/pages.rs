@@ -13,7 +13,6 @@ use crate::server::{
 #[tokio::test]
 async fn pages_answer_with_rights() {
     let server = serve(|settings| {
-        settings.pages.flagz = Some(vec![("cluster-name".into(), "blue".into())]);
         settings.pages.configz = json!({"ClusterName": "blue"});
     })
     .await;
@@ -23,9 +22,7 @@ async fn pages_answer_with_rights() {
         .add("provider", Scope::Readiness, || Err("down".into()));
     let admin = server.cluster.clients.sign("root", &["system:masters"]);
     for (path, code, part) in [
-        ("/flagz", 200, "\ncluster-name=blue\n"),
         ("/configz", 200, r#""ClusterName":"blue""#),
-        ("/statusz", 200, "\nPaths: /configz /debug/ "),
         ("/debug/", 200, "/debug/stores/nodes\n"),
         ("/debug/stores/nodes", 200, "3 nodes\n"),
         ("/debug/nothing", 404, "404 page not found\n"),
@@ -76,18 +73,11 @@ async fn verbosity_is_set_by_a_number() {
 }
 
 #[tokio::test]
-async fn flags_and_gates_take_pages_away() {
-    let server = serve(|settings| {
-        settings.pages.flagz = None;
-        settings.pages.statusz = false;
-        settings.pages.profiling = false;
-    })
-    .await;
+async fn a_flag_takes_pages_away() {
+    let server = serve(|settings| settings.pages.profiling = false).await;
     server.pages.dump("queues", || "node: empty\n".into());
     let admin = server.cluster.clients.sign("root", &["system:masters"]);
     for path in [
-        "/flagz",
-        "/statusz",
         "/debug/",
         "/debug/queues",
         "/debug/flags/v",

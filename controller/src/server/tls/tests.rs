@@ -109,22 +109,3 @@ fn files_are_followed_and_a_half_written_pair_is_not() {
     tls.certificates.refresh();
     assert_ne!(certificate(&tls), before);
 }
-
-#[test]
-fn only_chosen_suites_and_curves_are_offered() {
-    let policy = TlsPolicy {
-        cipher_suites: Some(vec!["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384".into()]),
-        curves: vec![29],
-        ..TlsPolicy::default()
-    };
-    let crypto = crypto(&policy);
-    let tls12: Vec<_> = crypto
-        .cipher_suites
-        .iter()
-        .filter(|suite| suite.tls13().is_none())
-        .map(|suite| suite.suite().as_str().unwrap())
-        .collect();
-    assert_eq!(tls12, ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]);
-    assert_eq!(crypto.cipher_suites.len(), 4);
-    assert_eq!(crypto.kx_groups.len(), 1);
-}

@@ -43,14 +43,9 @@ fn speak(lines: &Lines) -> String {
         .join(" ")
 }
 
-fn logging(verbosity: u32, modules: &[(&str, u32)]) -> Logging {
-    let modules = modules.iter().map(|(pattern, verbosity)| ModuleVerbosity {
-        pattern: (*pattern).into(),
-        verbosity: *verbosity,
-    });
+fn logging(verbosity: u32) -> Logging {
     Logging {
         verbosity,
-        modules: modules.collect(),
         ..Logging::default()
     }
 }
@@ -82,9 +77,9 @@ fn verbosity_decides_and_can_be_changed() {
             "own-warn own-info own-debug own-trace lib-warn lib-debug lib-trace kube-error kube-debug",
         ),
     ] {
-        let got = with(&logging(verbosity, &[]), |lines, _| speak(lines));
+        let got = with(&logging(verbosity), |lines, _| speak(lines));
         assert_eq!(got, expected, "-v={verbosity}");
-        let changed = with(&logging(0, &[]), |lines, telemetry| {
+        let changed = with(&logging(0), |lines, telemetry| {
             telemetry.set_verbosity(verbosity);
             assert_eq!(telemetry.verbosity(), verbosity);
             speak(lines)
@@ -92,21 +87,11 @@ fn verbosity_decides_and_can_be_changed() {
         assert_eq!(changed, expected, "changed to {verbosity}");
     }
 
-    let quiet_again = with(&logging(10, &[]), |lines, telemetry| {
+    let quiet_again = with(&logging(10), |lines, telemetry| {
         telemetry.set_verbosity(0);
         speak(lines)
     });
     assert_eq!(quiet_again, "own-warn own-info lib-warn");
-
-    let one_module = with(&logging(0, &[("node", 4)]), |lines, _| speak(lines));
-    assert_eq!(one_module, "own-warn own-info own-debug lib-warn");
-    let never_lowered = with(&logging(4, &[("node", 0)]), |lines, _| speak(lines));
-    assert_eq!(never_lowered, "own-warn own-info own-debug lib-warn");
-    let a_library = with(&logging(0, &[("kube_client", 8)]), |lines, _| speak(lines));
-    assert_eq!(
-        a_library,
-        "own-warn own-info lib-warn kube-error kube-debug"
-    );
 
     let json = Logging {
         format: Format::Json,
@@ -119,27 +104,4 @@ fn verbosity_decides_and_can_be_changed() {
         assert_eq!(line["node"], "a");
         assert_eq!(line["v"], 0);
     });
-}
-
-#[test]
-fn parts_and_whole_paths_fit() {
-    for (pattern, module, expected) in [
-        ("node", "outrigger_loops::node::sync", true),
-        ("sync", "outrigger_loops::node::sync", true),
-        ("nod", "outrigger_loops::node::sync", false),
-        ("n*e", "outrigger_loops::node::sync", true),
-        ("s?n?", "outrigger_loops::node::sync", true),
-        ("*", "outrigger_controller", true),
-        (
-            "outrigger_loops/node/*",
-            "outrigger_loops::node::sync",
-            true,
-        ),
-        ("*::sync", "outrigger_loops::node::sync", true),
-        ("node/sync", "outrigger_loops::node::sync", false),
-        ("*a*b*", "xxaxxbxx", true),
-        ("*a*b", "xxaxxbxx", false),
-    ] {
-        assert_eq!(fits(pattern, module), expected, "{pattern} {module}");
-    }
 }
