@@ -134,10 +134,9 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let provider = process.connect_provider(&facts, provider, &mut tasks);
     let cluster = process.cluster(&facts);
     let sight = Sight::of(cluster.clone());
-    let context = process.context(&provider, &sight);
     if let Some(output) = config.plan {
         return tokio::select! {
-            planned = dry_run::run(&context, output) => planned,
+            planned = dry_run::run(&process, &provider, output) => planned,
             () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
             () = signals.next() => Ok(()),
         };
@@ -145,7 +144,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let process_events = process
         .access
         .root_events(COMPONENT, &mut tasks, &process.end);
-    let mut wiring = Wiring::new(context, &process.access, &mut tasks, &process.end);
+    let mut wiring = Wiring::new(&process, (&provider, &sight), &mut tasks);
     tokio::select! {
         added = controllers::add(&mut wiring) => added?,
         () = signals.next() => return Ok(()),
@@ -154,22 +153,25 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
     let (loops, mut events) = wiring.finish();
     let stop = CancellationToken::new();
     let identity = (&provider, &cluster);
-    let mut lease_tasks =
-        process.contend(loops, identity, &sight, &process_events, &mut tasks, &stop);
-    process.explain(stores, lease_tasks.lock());
+    let lease_task = process.contend(loops, identity, &sight, &process_events, &mut tasks);
+    process.explain(stores, lease_task.lock());
     events.push(process_events);
+    let (mut leading, mut is_over) = (Box::pin(lease_task.run(stop.clone())), false);
 
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
         name = tasks.ended() => Err(Fatal::Died(name)),
-        ended = lease_tasks.ended() => ended,
+        ended = &mut leading => {
+            is_over = true;
+            ended
+        }
         () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
         why = cluster.replaced() => Err(Fatal::OtherCluster(why)),
     };
     info!("ending: no new work is taken");
     stop.cancel();
     let drained = async {
-        let drained = lease_tasks.ended().await;
+        let drained = if is_over { Ok(()) } else { leading.await };
         // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
         // anything to learn.
         if !matches!(ended, Err(Fatal::LeaseLost | Fatal::OtherCluster(_))) {

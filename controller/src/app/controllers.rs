@@ -6,7 +6,7 @@ use outrigger_core::route::WITHOUT_CLUSTER_CIDR;
 use tracing::{info, warn};
 
 use super::{Fatal, wiring::Wiring};
-use crate::options::controllers::Controller;
+use crate::options::controllers::{Controller, Controllers};
 use outrigger_kube::store::Store;
 use outrigger_loops::{
     context::LoopContext,
@@ -33,6 +33,7 @@ const CERTIFICATES: &str = "kubelet-serving-approver";
 
 /// Adds the loops that the flags ask for. The store of Nodes is last: every loop has subscribed to it then.
 pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
+    log_disabled(&wiring.process.config.controllers);
     let on_lookup = nodes(wiring).await?;
     services(wiring).await?;
     ipam(wiring, on_lookup).await?;
@@ -40,7 +41,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     volumes(wiring).await?;
     certificates(wiring).await?;
     let nodes = Arc::clone(&wiring.nodes);
-    let (follow, kept) = (wiring.context.provider.clone(), Arc::clone(&nodes));
+    let (follow, kept) = (wiring.provider.clone(), Arc::clone(&nodes));
     wiring.spawn("annotations of nodes", async move {
         let keep = |session: &Session| kept.keep_annotations(&session.annotations_of_nodes());
         follow.each_session(keep).await;
@@ -49,10 +50,24 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     Ok(())
 }
 
+/// CLI-27.
+fn log_disabled(controllers: &Controllers) {
+    for controller in Controller::ALL {
+        let (is_expected, name) = (controller.runs_only_if_named(), controller.name());
+        if controllers.enabled(controller) {
+            continue;
+        } else if is_expected {
+            info!(controller = name, "controller is disabled");
+        } else {
+            warn!(controller = name, "controller is disabled");
+        }
+    }
+}
+
 /// cloud-node and cloud-node-lifecycle. The event handler that it returns counts answers to other loops for the rate limit
 /// of deletions.
 async fn nodes(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
-    let (config, metrics) = (wiring.context.config, wiring.context.metrics);
+    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
     let not_managed = Arc::new(NotManaged::default());
     let to_check = lifecycle::subscribe(&wiring.nodes, &metrics.queues);
     let to_initialize = node::subscribe(&wiring.nodes, Arc::clone(&not_managed), &metrics.queues);
@@ -82,11 +97,11 @@ async fn nodes(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
 
 /// service-lb. The store of Services is empty before a provider serves load balancers.
 async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let config = wiring.context.config;
+    let config = wiring.process.config;
     if !config.controllers.enabled(Controller::ServiceLb) {
         return Ok(());
     }
-    let (provider, metrics) = (wiring.context.provider.clone(), wiring.context.metrics);
+    let (provider, metrics) = (wiring.provider.clone(), &wiring.process.metrics);
     let (settings, counts) = (config.service, metrics.service.clone());
     let services = Arc::clone(&wiring.services);
     let inputs = service::subscribe(
@@ -120,7 +135,7 @@ async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
 
 /// node-ipam, if `--controllers` names it and `--allocate-node-cidrs` is set (not I-1).
 async fn ipam(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.context.config, wiring.context.metrics);
+    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
     if !config.controllers.enabled(Controller::NodeIpam) {
         return Ok(());
     }
@@ -143,7 +158,7 @@ async fn ipam(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal>
 
 /// node-route, unless a flag says that there are no routes, or none says where.
 async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.context.config, wiring.context.metrics);
+    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
     if !config.controllers.enabled(Controller::NodeRoute) {
         return Ok(());
     }
@@ -156,7 +171,7 @@ async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     }
     let Some(settings) = config.route.clone() else {
         // The flag that asks for routes is set by default, so that a cloud without any is none.
-        let provider = wiring.context.provider.clone();
+        let provider = wiring.provider.clone();
         wiring.spawn("warning about routes", async move {
             provider.routes().wait_until_serving(|| {}).await;
             warn!("{WITHOUT_CLUSTER_CIDR}");
@@ -174,11 +189,11 @@ async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
 
 /// persistentvolume-labels, if `--controllers` names it. The store is empty before a provider serves volumes.
 async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.context.config, wiring.context.metrics);
+    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
     if !config.controllers.enabled(Controller::VolumeLabels) {
         return Ok(());
     }
-    let provider = wiring.context.provider.clone();
+    let provider = wiring.provider.clone();
     let volumes = Arc::<Store<_>>::default();
     let inputs = volume::subscribe(&volumes, &metrics.queues);
     let (store, counts) = (Arc::clone(&volumes), metrics.volume.clone());
@@ -193,7 +208,7 @@ async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
 
 /// kubelet-serving-approving, if `--controllers` names it.
 async fn certificates(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.context.config, wiring.context.metrics);
+    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
     if !config.controllers.enabled(Controller::KubeletServing) {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, wiring::ControllerContext};
+use super::{Fatal, process::Process};
 use crate::{
     command::{is_colored, new_table},
     options::{Config, config::OutputForm},
@@ -30,22 +30,26 @@ use outrigger_loops::service::{
     TARGETS_ANNOTATION,
     dry_run::{Action, Planned, plan},
 };
-use outrigger_provider::PlannedChange;
+use outrigger_provider::{PlannedChange, Provider};
 
 /// How long the API server and the provider may take until they are ready.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) async fn run(context: &ControllerContext<'_>, output: OutputForm) -> Result<(), Fatal> {
-    let gathered = tokio::time::timeout(PATIENCE, Box::pin(gather(context))).await;
+pub(super) async fn run(
+    process: &Process<'_>,
+    provider: &Provider,
+    output: OutputForm,
+) -> Result<(), Fatal> {
+    let gathered = tokio::time::timeout(PATIENCE, Box::pin(gather(process, provider))).await;
     let (services, nodes) = gathered.map_err(|_elapsed| {
         Fatal::Setup(format!(
             "cannot plan: the API server or the provider was not ready within {} s; the provider is \
              {}",
             PATIENCE.as_secs(),
-            *context.provider.state().borrow()
+            *provider.state().borrow()
         ))
     })?;
-    let session = context.provider.session();
+    let session = provider.session();
     let Some(declared) = session.as_ref().and_then(|s| s.load_balancers.as_ref()) else {
         return Err(Fatal::Setup(
             "cannot plan: the provider does not serve load balancers".to_owned(),
@@ -64,10 +68,10 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: OutputForm) -> 
     let mut requests = TargetRequests::new(declared.capability.targets.clone());
     services.for_each(|service| requests.add(&service.annotations));
     let pool = TargetPool::among(nodes.all(), &Arc::new(requests));
-    let inheritance = inheritance(&context.informers, context.config, pool.revision()).await;
+    let inheritance = inheritance(&process.informers, process.config, pool.revision()).await;
     let capability = &declared.capability;
     let planned = plan(
-        context.provider,
+        provider,
         capability,
         services.all(),
         &pool,
@@ -87,27 +91,27 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: OutputForm) -> 
 
 /// Both stores, filled once, and a provider that serves. Only the provider's declarations say which annotations are read.
 async fn gather(
-    context: &ControllerContext<'_>,
+    process: &Process<'_>,
+    provider: &Provider,
 ) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
     let (services, nodes) = (Arc::<Store<_>>::default(), Arc::<Store<_>>::default());
-    context.provider.wait_until_serving().await;
-    if let Some(session) = context.provider.session() {
+    provider.wait_until_serving().await;
+    if let Some(session) = provider.session() {
         nodes.keep_annotations(&session.annotations_of_nodes());
         if let Some(read) = session.annotations_of_services() {
             services.keep_annotations(&read);
         }
     }
-    tokio::join!(fill(context, &services), fill(context, &nodes),);
+    tokio::join!(fill(process, &services), fill(process, &nodes));
     (services, nodes)
 }
 
-async fn fill<V: View>(context: &ControllerContext<'_>, store: &Arc<Store<V>>) {
-    let metrics = context.metrics.watch.clone();
+async fn fill<V: View>(process: &Process<'_>, store: &Arc<Store<V>>) {
     let watching = watch::run(
-        context.informers.clone(),
+        process.informers.clone(),
         Arc::clone(store),
         Health::new(V::RESOURCE, &Sight::default()),
-        metrics,
+        process.metrics.watch.clone(),
         CancellationToken::new(),
     );
     tokio::select! {

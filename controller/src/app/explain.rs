@@ -20,21 +20,13 @@ pub(super) struct Stores {
 
 /// Answers requests to `/explain/`.
 pub(super) struct Explainer {
-    history: History,
-    stores: Stores,
+    pub(super) history: History,
+    pub(super) stores: Stores,
     /// Absent without an election: this process leads.
-    lock: Option<Handle>,
+    pub(super) lock: Option<Handle>,
 }
 
 impl Explainer {
-    pub(super) const fn new(history: History, stores: Stores, lock: Option<Handle>) -> Self {
-        Self {
-            history,
-            stores,
-            lock,
-        }
-    }
-
     /// The answer for `path`: `nodes/NAME` or `services/NAMESPACE/NAME`.
     pub(super) fn answer(&self, path: &str) -> Answer {
         if let Err(text) = self.leads() {

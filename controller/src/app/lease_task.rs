@@ -20,11 +20,11 @@ use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
 use crate::{
-    options::{Config, controllers::Controller},
+    options::Config,
     server::{Checks, Scope},
 };
 use outrigger_kube::{
@@ -51,25 +51,17 @@ pub(super) struct Building {
     pub(super) api: Api,
     pub(super) metrics: LeaderMetrics,
     pub(super) events: OnEvent,
-    pub(super) loops: Arc<Loops>,
+    pub(super) loops: Loops,
     pub(super) provider: Provider,
     pub(super) sight: Sight,
     pub(super) checks: Checks,
     pub(super) identity: Arc<ClusterIdentity>,
 }
 
-/// The lease task of this process and its elector. Dropping it ends them without releasing the lease.
-pub(super) struct LeaseTasks {
-    running: JoinSet<Result<(), Fatal>>,
-    lock: Option<Handle>,
-    identity: Option<Arc<ProcessIdentity>>,
-    _electors: JoinSet<()>,
-}
-
 /// A process that is killed comes to none of this.
-impl Drop for LeaseTasks {
+impl Drop for LeaseTask {
     fn drop(&mut self) {
-        let forgotten = self.identity.as_ref().map(|identity| identity.forget());
+        let forgotten = self.own.as_ref().map(|identity| identity.forget());
         if let Some(Err(error)) = forgotten {
             warn!(
                 %error,
@@ -81,8 +73,8 @@ impl Drop for LeaseTasks {
 }
 
 impl Building {
-    /// Starts the lease task; it runs until `stop`.
-    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
+    /// Starts to contend.
+    pub(super) fn open(self, config: &Config) -> LeaseTask {
         let mut electors = JoinSet::new();
         let (may_contend, able) = watch::channel(config.election.is_none());
         let elected = config.election.as_ref().map(|election| {
@@ -103,22 +95,15 @@ impl Building {
             electors.spawn(candidate(self.provider.clone(), self.sight, may_contend));
             (lock, identity)
         });
-        let (lock, identity) = elected.unzip();
-        let lease_task = LeaseTask {
-            lock: lock.clone(),
+        let (lock, own) = elected.unzip();
+        LeaseTask {
+            lock,
+            own,
             able,
-            controllers: enabled(config),
             loops: self.loops,
             provider: self.provider,
             grace: config.shutdown_grace,
             identity: self.identity,
-        };
-        let mut running = JoinSet::new();
-        running.spawn(lease_task.run(stop.clone()));
-        LeaseTasks {
-            running,
-            lock,
-            identity,
             _electors: electors,
         }
     }
@@ -155,50 +140,20 @@ async fn candidate(provider: Provider, sight: Sight, may_contend: watch::Sender<
     }
 }
 
-/// The controllers that run; those that are switched off are logged (CLI-27).
-fn enabled(config: &Config) -> Vec<Controller> {
-    let mut enabled = Vec::new();
-    for controller in Controller::ALL {
-        if config.controllers.enabled(controller) {
-            enabled.push(controller);
-        } else {
-            let is_default = controller.runs_only_if_named();
-            let controller = controller.name();
-            if is_default {
-                info!(controller, "controller is disabled");
-            } else {
-                warn!(controller, "controller is disabled");
-            }
-        }
-    }
-    enabled
-}
-
-impl LeaseTasks {
-    /// The lock; none without an election.
-    pub(super) fn lock(&self) -> Option<Handle> {
-        self.lock.clone()
-    }
-
-    /// Waits for the lease task to end, by itself or after its stop. Returns Ok where it has ended before.
-    pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
-        let ended = self.running.join_next().await.unwrap_or(Ok(Ok(())));
-        ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor".into())))
-    }
-}
-
-/// One lock and the loops under it.
-struct LeaseTask {
+/// One lock and the loops under it. Dropping it ends them without releasing the lease.
+pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
     lock: Option<Handle>,
+    /// In the election.
+    own: Option<Arc<ProcessIdentity>>,
     /// True while this process can do the work: its provider serves, and a watch works.
     able: watch::Receiver<bool>,
-    controllers: Vec<Controller>,
-    loops: Arc<Loops>,
+    loops: Loops,
     provider: Provider,
     /// `--shutdown-grace-period`: how long calls in flight may take to end.
     grace: Duration,
     identity: Arc<ClusterIdentity>,
+    _electors: JoinSet<()>,
 }
 
 enum End {
@@ -209,9 +164,14 @@ enum End {
 }
 
 impl LeaseTask {
+    /// The lock; none without an election.
+    pub(super) fn lock(&self) -> Option<Handle> {
+        self.lock.clone()
+    }
+
     /// Runs until `stop`, then lets calls in flight end and releases the lease, unless the provider may
     /// still be at work: then the lease is left to expire.
-    async fn run(self, stop: CancellationToken) -> Result<(), Fatal> {
+    pub(super) async fn run(self, stop: CancellationToken) -> Result<(), Fatal> {
         loop {
             let Some(leading) = self.elected(&stop).await? else {
                 return Ok(());
@@ -231,8 +191,7 @@ impl LeaseTask {
                 lease: self.lock.clone(),
                 quiet_at: leading.quiet_at(),
             };
-            self.loops
-                .start(&self.controllers, &term, &work, &mut loops);
+            self.loops.start(&term, &work, &mut loops);
             let end = tokio::select! {
                 // The loops end with the lease term: then that is the reason.
                 biased;

@@ -1,9 +1,9 @@
 //! The loops, ready to be started for one lease term after another.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::supervise::Supervisor;
 use crate::{
@@ -19,7 +19,7 @@ pub(super) struct Loops {
     checks: Checks,
     running: RunningControllers,
     start_interval: Duration,
-    hosts: BTreeMap<&'static str, Host>,
+    hosts: Vec<(Controller, Host)>,
 }
 
 impl Loops {
@@ -35,33 +35,21 @@ impl Loops {
             checks,
             running,
             start_interval,
-            hosts: BTreeMap::new(),
+            hosts: Vec::new(),
         }
     }
 
     /// Adds the loop that `host` runs.
     pub(super) fn add(&mut self, controller: Controller, host: Host) {
-        self.hosts.insert(controller.name(), host);
+        self.hosts.push((controller, host));
     }
 
-    /// Starts `controllers` for the lease term `term`; they end when `work` does.
-    pub(super) fn start(
-        &self,
-        controllers: &[Controller],
-        term: &Term,
-        work: &CancellationToken,
-        tasks: &mut Supervisor,
-    ) {
+    /// Starts them for the lease term `term`; they end when `work` does.
+    pub(super) fn start(&self, term: &Term, work: &CancellationToken, tasks: &mut Supervisor) {
         let mut pause = Duration::ZERO;
-        for controller in controllers {
-            let name = controller.name();
-            let Some(host) = self.hosts.get(name) else {
-                // Said at the start, where it is asked for.
-                debug!(controller = name, "controller is skipped");
-                continue;
-            };
-            let running = host(term, work.clone());
-            tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
+        for (controller, host) in &self.hosts {
+            let running = self.after(pause, *controller, work.clone(), host(term, work.clone()));
+            tasks.spawn(controller.name(), running);
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }
     }

@@ -13,11 +13,10 @@ use super::{
     explain::{Explainer, Stores},
     identity::ClusterIdentity,
     lease_events,
-    lease_task::{Building, LeaseTasks},
+    lease_task::{Building, LeaseTask},
     loops::Loops,
     metrics::Metrics,
     supervise::Supervisor,
-    wiring::ControllerContext,
 };
 use crate::{
     options::{Config, config::WebhookSettings},
@@ -37,14 +36,14 @@ use outrigger_runtime::history::History;
 
 /// Clients, servers and metrics of the process.
 pub(super) struct Process<'a> {
-    config: &'a Config,
-    metrics: Metrics,
-    checks: Checks,
-    pages: Pages,
+    pub(super) config: &'a Config,
+    pub(super) metrics: Metrics,
+    pub(super) checks: Checks,
+    pub(super) pages: Pages,
     pub(super) access: ApiAccess,
-    history: History,
+    pub(super) history: History,
     /// For watches.
-    informers: Api,
+    pub(super) informers: Api,
     /// The address of the API server.
     api_server: String,
     /// Decides which clients the HTTPS server answers; `None` without such a server.
@@ -176,32 +175,18 @@ impl<'a> Process<'a> {
         provider
     }
 
-    /// The common inputs of all loops.
-    pub(super) fn context<'b>(
-        &'b self,
-        provider: &'b Provider,
-        sight: &'b Sight,
-    ) -> ControllerContext<'b> {
-        ControllerContext {
-            config: self.config,
-            informers: self.informers.clone(),
-            provider,
-            metrics: &self.metrics,
-            pages: &self.pages,
-            history: &self.history,
-            checks: &self.checks,
-            sight,
-        }
-    }
-
     /// Answers `explain` from the history, with the objects that the stores have, while this process leads by `lock`.
     pub(super) fn explain(&self, stores: Stores, lock: Option<Handle>) {
-        let explainer = Explainer::new(self.history.clone(), stores, lock);
+        let explainer = Explainer {
+            history: self.history.clone(),
+            stores,
+            lock,
+        };
         self.pages.explain_by(move |path| explainer.answer(path));
     }
 
-    /// Starts to contend for the Leases, to run `loops` under them until `stop`, and to say on the Lease, by `events`,
-    /// what concerns the whole cluster.
+    /// Starts to contend for the Lease, under which the task that it returns runs `loops`, and to say on the Lease, by
+    /// `events`, what concerns the whole cluster.
     pub(super) fn contend(
         &self,
         loops: Loops,
@@ -209,8 +194,7 @@ impl<'a> Process<'a> {
         sight: &Sight,
         events: &Events,
         tasks: &mut Supervisor,
-        stop: &CancellationToken,
-    ) -> LeaseTasks {
+    ) -> LeaseTask {
         let election = self.config.election.as_ref();
         let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
         let identity = ClusterIdentity::new(
@@ -229,13 +213,13 @@ impl<'a> Process<'a> {
             api: self.access.unlimited("leader-election"),
             metrics: self.metrics.leader.clone(),
             events: Arc::new(move |lease, event| recorder.event(lease, event)),
-            loops: Arc::new(loops),
+            loops,
             provider: provider.clone(),
             sight: sight.clone(),
             checks: self.checks.clone(),
         };
-        let lease_tasks = building.open(self.config, stop);
-        let identified = identity.run(lease_tasks.lock());
+        let lease_task = building.open(self.config);
+        let identified = identity.run(lease_task.lock());
         let end = self.end.clone();
         tasks.spawn("cluster identity", async move {
             let _ = end.run_until_cancelled(identified).await;
@@ -257,7 +241,7 @@ impl<'a> Process<'a> {
             let serves = state.serves().then_some(());
             serves.ok_or_else(|| state.to_string())
         });
-        lease_tasks
+        lease_task
     }
 
     /// Writes what is left to write, then ends all tasks.

@@ -3,70 +3,31 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use outrigger_core::{node::NodeView, service::ServiceView};
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Fatal,
-    access::{ApiAccess, Identity},
-    explain::Stores,
-    loops::Loops,
-    metrics::Metrics,
-    supervise::Supervisor,
+    Fatal, access::Identity, explain::Stores, loops::Loops, process::Process, supervise::Supervisor,
 };
-use crate::{
-    options::{Config, controllers::Controller},
-    server::{Checks, Pages, Scope},
-};
+use crate::{options::controllers::Controller, server::Scope};
 use outrigger_kube::{
-    api::Api,
     events::Events,
-    store::{Resource, Store, View},
-    watch,
+    store::{Store, View},
+    watch::{self, Sight},
 };
 use outrigger_loops::{
     context::{LoopContext, LoopParts},
     control_loop::{self, ControlLoop, LoopInputs},
 };
 use outrigger_provider::Provider;
-use outrigger_runtime::history::History;
-
-/// Common inputs of all loops (upstream's `ControllerContext`).
-pub(super) struct ControllerContext<'a> {
-    pub(super) config: &'a Config,
-    /// For watches.
-    pub(super) informers: Api,
-    pub(super) provider: &'a Provider,
-    pub(super) metrics: &'a Metrics,
-    /// Show the sizes of stores.
-    pub(super) pages: &'a Pages,
-    /// The last decisions of all loops.
-    pub(super) history: &'a History,
-    /// Served on `/readyz`.
-    pub(super) checks: &'a Checks,
-    /// When a watch last showed something; shared by all watches.
-    pub(super) sight: &'a watch::Sight,
-}
-
-impl ControllerContext<'_> {
-    /// The readiness check `watch-<resource>`.
-    pub(super) fn watched(&self, resource: Resource) -> watch::Health {
-        let health = watch::Health::new(resource, self.sight);
-        let checked = health.clone();
-        let name = format!("watch-{}", resource.name);
-        self.checks
-            .add(&name, Scope::Readiness, move || checked.check());
-        health
-    }
-}
 
 /// Connects loops, one after the other, and starts the stores that they have subscribed to last.
 pub(super) struct Wiring<'a> {
-    pub(super) context: ControllerContext<'a>,
+    pub(super) process: &'a Process<'a>,
+    pub(super) provider: &'a Provider,
+    /// When a watch last showed something; shared by all watches.
+    sight: &'a Sight,
     pub(super) nodes: Arc<Store<NodeView>>,
     pub(super) services: Arc<Store<ServiceView>>,
-    access: &'a ApiAccess,
     tasks: &'a mut Supervisor,
-    process: &'a CancellationToken,
     identities: BTreeMap<&'static str, Identity>,
     loops: Loops,
 }
@@ -74,21 +35,20 @@ pub(super) struct Wiring<'a> {
 impl<'a> Wiring<'a> {
     /// No loops yet; `tasks` keep stores and credentials up to date until `process` ends.
     pub(super) fn new(
-        context: ControllerContext<'a>,
-        access: &'a ApiAccess,
+        process: &'a Process<'a>,
+        (provider, sight): (&'a Provider, &'a Sight),
         tasks: &'a mut Supervisor,
-        process: &'a CancellationToken,
     ) -> Self {
-        let running = context.metrics.controllers.clone();
-        let start_interval = context.config.controller_start_interval;
-        let loops = Loops::new(context.checks.clone(), running, start_interval);
+        let running = process.metrics.controllers.clone();
+        let start_interval = process.config.controller_start_interval;
+        let loops = Loops::new(process.checks.clone(), running, start_interval);
         Self {
-            context,
+            process,
+            provider,
+            sight,
             nodes: Arc::default(),
             services: Arc::default(),
-            access,
             tasks,
-            process,
             identities: BTreeMap::new(),
             loops,
         }
@@ -99,14 +59,14 @@ impl<'a> Wiring<'a> {
         if let Some(identity) = self.identities.get(account) {
             return Ok(identity.clone());
         }
-        let made = self.access.controller(account, self.tasks, self.process);
-        let made = made.await?;
+        let Process { access, end, .. } = self.process;
+        let made = access.controller(account, self.tasks, end).await?;
         self.identities.insert(account, made.clone());
         Ok(made)
     }
 
-    /// Adds a loop over the keys of `inputs`, with the rights of the service account `account` and events of
-    /// `component`; `make` is called for each lease term.
+    /// Adds a loop over the keys of `inputs`, unless `--controllers` has switched it off, with the rights of the service
+    /// account `account` and events of `component`; `make` is called for each lease term.
     pub(super) async fn add<L: ControlLoop>(
         &mut self,
         controller: Controller,
@@ -115,14 +75,17 @@ impl<'a> Wiring<'a> {
         inputs: LoopInputs<L::Key, L::State>,
         make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
     ) -> Result<(), Fatal> {
+        if !self.process.config.controllers.enabled(controller) {
+            return Ok(());
+        }
         let identity = self.identity(account).await?;
         let parts = LoopParts {
             api: identity.api,
-            provider: self.context.provider.clone(),
+            provider: self.provider.clone(),
             nodes: Arc::clone(&self.nodes),
             events: identity.events.recorder(component),
-            history: self.context.history.clone(),
-            doubts: self.context.sight.doubts(),
+            history: self.process.history.clone(),
+            doubts: self.sight.doubts(),
         };
         self.loops
             .add(controller, control_loop::host(parts, inputs, make));
@@ -135,7 +98,7 @@ impl<'a> Wiring<'a> {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let stop = self.process.clone();
+        let stop = self.process.end.clone();
         self.tasks.spawn(name, async move {
             let _ = stop.run_until_cancelled(task).await;
         });
@@ -149,15 +112,19 @@ impl<'a> Wiring<'a> {
     ) {
         let (resource, shown) = (V::RESOURCE, Arc::clone(store));
         let page = format!("stores/{}", resource.name);
-        self.context.pages.dump(&page, move || {
+        self.process.pages.dump(&page, move || {
             format!("objects={} synced={}\n", shown.len(), shown.is_synced())
         });
-        let stop = self.process.clone();
+        let stop = self.process.end.clone();
+        let health = watch::Health::new(resource, self.sight);
+        let (name, checked) = (format!("watch-{}", resource.name), health.clone());
+        let checks = &self.process.checks;
+        checks.add(&name, Scope::Readiness, move || checked.check());
         let watching = watch::run(
-            self.context.informers.clone(),
+            self.process.informers.clone(),
             Arc::clone(store),
-            self.context.watched(resource),
-            self.context.metrics.watch.clone(),
+            health,
+            self.process.metrics.watch.clone(),
             stop.clone(),
         );
         self.tasks
@@ -166,8 +133,8 @@ impl<'a> Wiring<'a> {
                     watching.await;
                 }
             });
-        let period = self.context.config.api.min_resync_period;
-        let resyncing = Arc::clone(store).keep_resyncing(period, self.process.clone());
+        let period = self.process.config.api.min_resync_period;
+        let resyncing = Arc::clone(store).keep_resyncing(period, self.process.end.clone());
         self.tasks
             .spawn(format!("resync of {}", resource.name), resyncing);
     }

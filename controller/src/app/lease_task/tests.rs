@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{super::process::provider_options, *};
-use crate::options;
+use crate::options::{self, controllers::Controller};
 use outrigger_kube::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts, SameCluster},
     error::ApiError,
@@ -39,7 +39,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 struct Replica {
     provider: Arc<Fake>,
     stop: CancellationToken,
-    lease_tasks: LeaseTasks,
+    lease_task: JoinSet<Result<(), Fatal>>,
     identity: Arc<ClusterIdentity>,
     /// Health of the only watch.
     health: Health,
@@ -92,23 +92,29 @@ impl Replica {
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
             events: Arc::new(|_, _| {}),
-            loops: Arc::new(loops),
+            loops,
             provider,
             checks,
         };
         let stop = CancellationToken::new();
-        let lease_tasks = building.open(&config, &stop);
+        let contending = building.open(&config);
         let running = Arc::clone(&identity);
-        tasks.spawn(running.run(lease_tasks.lock()));
+        tasks.spawn(running.run(contending.lock()));
+        let mut lease_task = JoinSet::new();
+        lease_task.spawn(contending.run(stop.clone()));
         Self {
             identity,
             health,
             warnings,
             provider: fake,
             stop,
-            lease_tasks,
+            lease_task,
             _tasks: tasks,
         }
+    }
+
+    async fn ended(&mut self) -> Result<(), Fatal> {
+        self.lease_task.join_next().await.unwrap().unwrap()
     }
 }
 
@@ -148,7 +154,7 @@ async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica_f
     }
 
     second.stop.cancel();
-    second.lease_tasks.ended().await.unwrap();
+    second.ended().await.unwrap();
     let (holder, took) = holder(&lease, |holder| !holder.is_empty()).await;
     assert_eq!(holder, one);
     assert!(took < Duration::from_secs(1), "{took:?}");
@@ -171,7 +177,7 @@ async fn a_provider_that_is_back_within_the_grace_costs_no_lease() {
     assert_eq!(lease.holder(), one);
     assert_eq!(lease.lease()["spec"]["leaseTransitions"], 0);
     first.stop.cancel();
-    first.lease_tasks.ended().await.unwrap();
+    first.ended().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +242,7 @@ async fn proc_13_who_loses_the_lease_ends_and_says_so() {
         let mut only = Replica::start(&lease);
         holder(&lease, |holder| !holder.is_empty()).await;
         lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("another-replica"));
-        let ended = only.lease_tasks.ended().await.unwrap_err();
+        let ended = only.ended().await.unwrap_err();
         assert_eq!(ended.to_string(), "leaderelection lost");
         assert_eq!(ended.exit_code(), 1);
     }
@@ -266,7 +272,7 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
 async fn end(replica: &mut Replica) -> (Result<(), Fatal>, Duration) {
     let stopped = Instant::now();
     replica.stop.cancel();
-    let ended = replica.lease_tasks.ended().await;
+    let ended = replica.ended().await;
     (ended, stopped.elapsed())
 }
 
@@ -321,7 +327,7 @@ async fn a_loop_that_panics_gives_the_lease_back() {
         loops.add(Controller::CloudNode, Box::new(host));
     });
     holder(&lease, |holder| !holder.is_empty()).await;
-    let ended = only.lease_tasks.ended().await.unwrap_err();
+    let ended = only.ended().await.unwrap_err();
     assert!(
         matches!(&ended, Fatal::Died(name) if name == "cloud-node-controller"),
         "{ended}"
@@ -358,7 +364,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
     assert_eq!(first.identity.contradiction(), None);
     first.stop.cancel();
-    first.lease_tasks.ended().await.unwrap();
+    first.ended().await.unwrap();
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
 
     lease.edit(|lease| {
