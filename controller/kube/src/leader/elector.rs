@@ -17,7 +17,7 @@ use tracing::{debug, error, info, warn};
 use super::{
     EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
     handle::{Annotation, Annotations, Command},
-    lease::{LeaseAnswer, LeaseApi, LeaseObject, LeaseRequest},
+    lease::{LeaseAnswer, LeaseApi, LeaseObject},
     term::{suspended_at_least, suspended_at_most},
 };
 use crate::{api::Api, error::ApiError, watch::EtcdRevision};
@@ -171,7 +171,8 @@ impl Elector {
     /// Sends the request of `decision` and applies its answer. From the end of the term on no answer is waited for.
     async fn carry_out(&mut self, decision: Decision) {
         let reads = decision == Decision::Read;
-        let request = self.request(decision);
+        let lease = self.written(decision);
+        let request = self.api.send(lease, self.renewed.is_none());
         let (suspended, sent) = (suspended_at_least(), Instant::now());
         let answer = match self.renewed {
             None => request.await,
@@ -202,25 +203,20 @@ impl Elector {
         }
     }
 
-    fn request(&self, decision: Decision) -> LeaseRequest {
-        let leads = self.renewed.is_some();
+    /// The Lease that `decision` writes; none: it is read.
+    fn written(&self, decision: Decision) -> Option<LeaseObject> {
         let (mut lease, record) = match (decision, &self.object) {
             (Decision::Update(record), Some(object)) => (object.clone(), record),
             (Decision::Create(record), _) => (LeaseObject::new(&self.config), record),
-            _ => return self.api.read(),
+            _ => return None,
         };
-        let is_new = lease.metadata.resource_version.is_empty();
-        if leads && is_new {
+        if self.renewed.is_some() && lease.metadata.resource_version.is_empty() {
             // It was deleted: what it said is still so.
             lease.metadata.annotations = self.annotations.lock().clone();
         }
         self.annotate(&mut lease);
         lease.spec = record;
-        if is_new {
-            self.api.create(lease)
-        } else {
-            self.api.update(lease, !leads)
-        }
+        Some(lease)
     }
 
     /// Changes the annotations of `lease`, which is about to be sent.
@@ -383,7 +379,7 @@ impl Elector {
         let mut is_second = false;
         loop {
             if self.observed.must_read() {
-                let answer = self.api.read().await;
+                let answer = self.api.send(None, false).await;
                 self.learn(Instant::now(), answer)?;
             }
             let Some(object) = &self.object else {
@@ -395,7 +391,7 @@ impl Elector {
             let mut lease = object.clone();
             lease.spec = lease.spec.released(time_of_day());
             self.annotate(&mut lease);
-            let answer = self.api.update(lease, false).await;
+            let answer = self.api.send(Some(lease), false).await;
             match self.learn(Instant::now(), answer) {
                 Err(error) if error.code() == Some(409) && !is_second => is_second = true,
                 result => return result,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use futures::{StreamExt, stream, stream::BoxStream};
 use outrigger_core::lease::{Durations, LeaseRecord};
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use serde::{Deserialize, Serialize};
@@ -64,8 +64,6 @@ impl LeaseObject {
 /// The Lease as it is after a request; none if there is none.
 pub(super) type LeaseAnswer = Result<Option<LeaseObject>, ApiError>;
 
-pub(super) type LeaseRequest = BoxFuture<'static, LeaseAnswer>;
-
 #[derive(Clone)]
 pub(super) struct LeaseApi {
     api: Api,
@@ -87,49 +85,31 @@ impl LeaseApi {
         }
     }
 
-    fn path(&self) -> String {
-        format!("{}/{}", self.collection, self.name)
-    }
-
-    pub(super) fn read(&self) -> LeaseRequest {
-        let this = self.clone();
-        async move {
-            match this.api.get(&this.path()).await {
+    /// Reads the Lease where there is no `lease` to write, makes it if it has no version yet, and else replaces the version
+    /// that it was made from.
+    ///
+    /// The API server may be another cluster's since the Lease was seen: that is asked before it is made, and before a replica
+    /// `claims` it. The UID in that of a leader is its own.
+    pub(super) async fn send(&self, lease: Option<LeaseObject>, claims: bool) -> LeaseAnswer {
+        let path = format!("{}/{}", self.collection, self.name);
+        let Some(lease) = lease else {
+            return match self.api.get(&path).await {
                 Err(error) if error.is_not_found() => Ok(None),
                 answer => answer.map(Some),
-            }
+            };
+        };
+        let is_new = lease.metadata.resource_version.is_empty();
+        if (claims || is_new)
+            && let Some(cluster) = &self.cluster
+        {
+            cluster.confirm().await?;
         }
-        .boxed()
-    }
-
-    /// Makes the Lease, if the cluster is still the same: the API server may be another one's since the Lease was seen.
-    pub(super) fn create(&self, lease: LeaseObject) -> LeaseRequest {
-        let this = self.clone();
-        async move {
-            this.confirm_cluster().await?;
-            this.api.create(&this.collection, &lease).await.map(Some)
-        }
-        .boxed()
-    }
-
-    /// Replaces the version that `lease` was made from. The Lease that a replica `claims` may be another cluster's; the UID
-    /// in that of a leader is not.
-    pub(super) fn update(&self, lease: LeaseObject, claims: bool) -> LeaseRequest {
-        let this = self.clone();
-        async move {
-            if claims {
-                this.confirm_cluster().await?;
-            }
-            this.api.update(&this.path(), &lease).await.map(Some)
-        }
-        .boxed()
-    }
-
-    async fn confirm_cluster(&self) -> Result<(), ApiError> {
-        match &self.cluster {
-            Some(cluster) => cluster.confirm().await,
-            None => Ok(()),
-        }
+        let written = if is_new {
+            self.api.create(&self.collection, &lease).await
+        } else {
+            self.api.update(&path, &lease).await
+        };
+        written.map(Some)
     }
 
     /// Versions of the Lease as a watch shows them, without end: a released lease is taken immediately, and a stolen one is
