@@ -94,20 +94,6 @@ impl EventWriter {
     }
 }
 
-impl Drop for EventWriter {
-    fn drop(&mut self) {
-        self.recorded.close();
-        let mut left = 0_u64;
-        while let Ok(recorded) = self.recorded.try_recv() {
-            left += u64::from(matches!(recorded, Recorded::Event(_)));
-        }
-        if left > 0 {
-            tracing::warn!(events = left, "events lost: not written in time");
-            count(&self.metrics.dropped, "shutdown", left);
-        }
-    }
-}
-
 /// One request, or two if the Event has expired. Returns the label of its result.
 async fn attempt(api: &Api, event: &Event, record: &Record) -> Result<&'static str, ApiError> {
     let namespace = namespace(event);
