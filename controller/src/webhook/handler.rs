@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
-use axum::{Extension, Router, body::Body, extract::Request};
-use bytes::Bytes;
-use http::{Method, StatusCode, header, request};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use axum::{
+    Extension, Router,
+    body::{self, Body, Bytes},
+    extract::Request,
+};
+use http::{Method, StatusCode};
 use outrigger_core::go_duration;
 use tokio::{
     sync::Semaphore,
@@ -122,7 +124,10 @@ impl WebhookServer {
             let checked = client_ca.check(peer);
             checked.map_err(|reason| FailedReview::new(StatusCode::UNAUTHORIZED, reason))?;
         }
-        check(&head)?;
+        if head.method != Method::POST {
+            let text = "405 method not allowed".to_owned();
+            return Err(FailedReview::new(StatusCode::METHOD_NOT_ALLOWED, text));
+        }
         let within = answer_within(head.uri.query());
         let deadline = Instant::now() + within;
         let Ok(_place) = self.places.try_acquire() else {
@@ -163,7 +168,12 @@ impl WebhookServer {
             }
             _ => AdmissionVerdict::Admit(Vec::new()),
         };
-        self.log_verdict(&request.name, &verdict);
+        debug!(
+            webhook = WEBHOOK,
+            volume = request.name,
+            ?verdict,
+            "volume reviewed"
+        );
         review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
     }
 
@@ -181,76 +191,18 @@ impl WebhookServer {
             "admission request failed"
         );
     }
-
-    /// One line a minute for each kind: the answer has the rest, and any client that reaches the port can ask.
-    fn log_verdict(&self, object: &str, verdict: &AdmissionVerdict) {
-        let webhook = WEBHOOK;
-        match verdict {
-            AdmissionVerdict::Admit(patch) if patch.is_empty() => {
-                debug!(webhook, object, "object admitted");
-            }
-            AdmissionVerdict::Admit(_) => {
-                log_repeated!(
-                    info,
-                    self.repeats,
-                    "changed",
-                    webhook,
-                    object,
-                    "object admitted with changes"
-                );
-            }
-            AdmissionVerdict::Refuse(reason) => {
-                log_repeated!(
-                    info,
-                    self.repeats,
-                    "refused",
-                    webhook,
-                    object,
-                    reason,
-                    "object refused"
-                );
-            }
-        }
-    }
-}
-
-fn check(head: &request::Parts) -> Result<(), FailedReview> {
-    if head.method != Method::POST {
-        let text = "405 method not allowed".to_owned();
-        return Err(FailedReview::new(StatusCode::METHOD_NOT_ALLOWED, text));
-    }
-    let kind = head.headers.get(header::CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let (essence, _) = kind.split_once(';').unwrap_or((kind, ""));
-    if !essence.trim().eq_ignore_ascii_case(answer::JSON) {
-        let text = format!("contentType={kind}, expected {}", answer::JSON);
-        return Err(FailedReview::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
-    }
-    Ok(())
 }
 
 /// A client that does not send its body, or too much, is no failure of the webhook.
 async fn read_body(body: Body, deadline: Instant) -> Result<Bytes, FailedReview> {
     let deadline = deadline.min(Instant::now() + SLOW);
-    let body = timeout_at(deadline, Limited::new(body, MOST_BYTES).collect()).await;
+    let body = timeout_at(deadline, body::to_bytes(body, MOST_BYTES)).await;
     let failed = |code, reason: &str| {
         FailedReview::new(code, format!("admission request HTTP body {reason}"))
     };
-    match body {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(failed(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &format!("is larger than {MOST_BYTES} bytes"),
-        )),
-        Ok(Err(error)) => Err(failed(
-            StatusCode::BAD_REQUEST,
-            &format!("cannot be read: {error}"),
-        )),
-        Err(_elapsed) => Err(failed(
-            StatusCode::REQUEST_TIMEOUT,
-            "did not arrive in time",
-        )),
-    }
+    let body =
+        body.map_err(|_elapsed| failed(StatusCode::REQUEST_TIMEOUT, "did not arrive in time"))?;
+    body.map_err(|error| failed(StatusCode::BAD_REQUEST, &format!("cannot be read: {error}")))
 }
 
 /// W-6.

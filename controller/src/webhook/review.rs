@@ -2,8 +2,8 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
 
 use super::AdmissionVerdict;
 
@@ -92,66 +92,27 @@ pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, String> {
     Ok(request)
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    response: Response<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Response<'a> {
-    uid: &'a str,
-    allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Status<'a> {
-    code: u16,
-    reason: &'static str,
-    message: &'a str,
-}
-
 /// The body of the answer to the request `uid`.
 ///
 /// # Errors
 /// A patch that is no JSON.
 pub(super) fn answer(uid: &str, verdict: &AdmissionVerdict) -> Result<Vec<u8>, serde_json::Error> {
-    let mut response = Response {
-        uid,
-        allowed: true,
-        status: None,
-        patch: None,
-        patch_type: None,
-    };
+    let mut response = json!({"uid": uid, "allowed": true});
     match verdict {
         AdmissionVerdict::Admit(operations) if operations.is_empty() => {}
         AdmissionVerdict::Admit(operations) => {
-            response.patch = Some(BASE64_STANDARD.encode(serde_json::to_vec(operations)?));
-            response.patch_type = Some("JSONPatch");
+            let patch = BASE64_STANDARD.encode(serde_json::to_vec(operations)?);
+            response["patch"] = patch.into();
+            response["patchType"] = "JSONPatch".into();
         }
         AdmissionVerdict::Refuse(message) => {
-            response.allowed = false;
-            response.status = Some(Status {
-                code: 403,
-                reason: "Forbidden",
-                message: &message[..message.floor_char_boundary(LONGEST_MESSAGE)],
-            });
+            let message = &message[..message.floor_char_boundary(LONGEST_MESSAGE)];
+            response["allowed"] = false.into();
+            response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
         }
     }
-    serde_json::to_vec(&Answer {
-        kind: KIND,
-        api_version: API_VERSION,
-        response,
-    })
+    let review = json!({"kind": KIND, "apiVersion": API_VERSION, "response": response});
+    serde_json::to_vec(&review)
 }
 
 #[cfg(test)]

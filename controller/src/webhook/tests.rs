@@ -14,7 +14,6 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::Level;
 
 use super::{AdmissionVerdict, Reviewer, WebhookMetrics, WebhookServer, handler::PLACES};
 use crate::server::{
@@ -139,7 +138,6 @@ impl Running {
 fn post(path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
     Request::post(path)
         .header(header::HOST, "localhost")
-        .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body.into()))
         .unwrap()
 }
@@ -240,20 +238,6 @@ async fn requests_that_fail_alike_are_logged_once_a_minute() {
     assert_eq!(codes.each_ref().map(of), [1, 1], "{lines:?}");
 }
 
-/// Any client that reaches the port can ask about any object.
-#[tokio::test]
-async fn verdicts_are_logged_once_a_minute_for_each_kind() {
-    let lines = Warnings::and_milder(Level::INFO);
-    let server = start(None);
-    for nth in 0..20 {
-        server.response(&format!("disk-{nth}")).await;
-        server.response("wrong").await;
-    }
-    for line in ["object admitted with changes", "object refused"] {
-        assert_eq!(lines.with(line).len(), 1, "{line}");
-    }
-}
-
 /// P-20.
 #[tokio::test]
 async fn requests_about_anything_but_new_volumes_pass() {
@@ -300,20 +284,9 @@ async fn a_request_that_is_no_review_is_refused_at_once() {
         "{body}"
     );
     let (code, _) = ask(post(PATH, vec![b' '; 5 << 20])).await;
-    assert_eq!(code, 413);
+    assert_eq!(code, 400);
     for path in ["/", "/persistentvolume-labels/", "/metrics", "/healthz"] {
         assert_eq!(ask(post(path, whole.clone())).await.0, 404, "{path}");
-    }
-    for (kind, code) in [
-        ("application/json; charset=utf-8", 200),
-        ("APPLICATION/JSON", 200),
-        ("text/plain", 415),
-        ("application/jsonx", 415),
-    ] {
-        let mut request = post(PATH, whole.clone());
-        let headers = request.headers_mut();
-        headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        assert_eq!(ask(request).await.0, code, "{kind}");
     }
     let mut get = post(PATH, whole);
     *get.method_mut() = http::Method::GET;
