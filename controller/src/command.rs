@@ -5,12 +5,12 @@ mod sweep;
 
 use std::{
     env, fmt,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     process::ExitCode,
 };
 
 use clap::Parser;
-use comfy_table::{Attribute, Cell, Table, presets};
+use comfy_table::{Table, presets};
 use outrigger_core::text;
 
 use self::{explain::ExplainCommand, sweep::SweepCommand};
@@ -52,21 +52,8 @@ impl From<String> for Refusal {
 }
 
 /// A table with this heading.
-pub(crate) fn new_table<const N: usize>(heading: [&str; N], is_colored: bool) -> Table {
+pub(crate) fn new_table<const N: usize>(heading: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(heading.map(|text| {
-        let cell = Cell::new(text);
-        if is_colored {
-            cell.add_attribute(Attribute::Bold)
-        } else {
-            cell
-        }
-    }));
+    table.load_style(presets::NOTHING).set_header(heading);
     table
-}
-
-/// Returns true if standard output is a terminal whose user has not turned colours off.
-pub(crate) fn is_colored() -> bool {
-    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none()
 }

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::{Fatal, process::Process};
 use crate::{
-    command::{is_colored, new_table},
+    command::new_table,
     options::{Config, config::OutputForm},
 };
 use outrigger_kube::{
@@ -145,7 +145,7 @@ async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inherita
 fn print(planned: &[Planned], nodes: usize, output: OutputForm) {
     match output {
         OutputForm::Json => println!("{:#}", as_json(planned, nodes)),
-        OutputForm::Table => println!("{}", as_table(planned, nodes, is_colored())),
+        OutputForm::Table => println!("{}", as_table(planned, nodes)),
     }
 }
 
@@ -172,8 +172,8 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
     json!({"targets": nodes, "services": services})
 }
 
-fn as_table(planned: &[Planned], nodes: usize, is_colored: bool) -> String {
-    let mut table = new_table(["SERVICE", "ACTION", "CAUSE", "CHANGE"], is_colored);
+fn as_table(planned: &[Planned], nodes: usize) -> String {
+    let mut table = new_table(["SERVICE", "ACTION", "CAUSE", "CHANGE"]);
     let is_kept = |entry: &&Planned| entry.action == Action::Keep && entry.error.is_none();
     let (kept, others): (Vec<_>, Vec<_>) = planned.iter().partition(is_kept);
     for entry in &others {

@@ -3,10 +3,7 @@
 use outrigger_loops::sweep::{Fate, Leftover, Swept};
 use serde_json::{Value, json};
 
-use crate::{
-    command::{is_colored, new_table},
-    options::config::OutputForm,
-};
+use crate::{command::new_table, options::config::OutputForm};
 
 /// Writes to standard output.
 pub(super) struct Report {
@@ -75,7 +72,7 @@ impl Report {
         } else if objects.is_empty() {
             end.to_owned()
         } else {
-            let mut table = new_table(["KIND", "OBJECT", "FOR", "STATE", "WHY"], is_colored());
+            let mut table = new_table(["KIND", "OBJECT", "FOR", "STATE", "WHY"]);
             for (object, fate) in objects {
                 table.add_row([
                     object.kind(),
