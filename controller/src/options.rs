@@ -261,7 +261,9 @@ impl Flags {
         let ipam = self.cluster.allocator(&controllers)?;
         Ok(Config {
             kube: self.api_server.source(),
-            api: self.api_server.settings(),
+            budget: self.api_server.budget(),
+            service_account_credentials: self.api_server.use_service_account_credentials,
+            min_resync_period: self.api_server.min_resync_period,
             controller_start_interval: self.controller_start_interval,
             shutdown_grace: self.shutdown_grace_period,
             provider: self.provider.settings(&mut warnings)?,

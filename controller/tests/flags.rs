@@ -71,7 +71,7 @@ fn no_flags_are_a_complete_configuration() {
     assert!(config.kube.master.is_none());
     assert_eq!(config.node.workers, 32);
     assert_eq!(config.node.refreshers, 32);
-    assert_eq!(config.api.budget.burst, 2000);
+    assert_eq!(config.budget.burst, 2000);
     let election = config.election.expect("leader election");
     assert_eq!(election.namespace, "kube-system");
     assert_eq!(election.durations.lease_duration().as_secs(), 15);
@@ -237,7 +237,7 @@ fn webhooks_are_served_if_they_are_named() {
 
 #[test]
 fn a_budget_of_0_is_the_default_and_a_negative_one_has_no_limit() {
-    let budget = |args: &[&str]| config(args).api.budget;
+    let budget = |args: &[&str]| config(args).budget;
     let zero = budget(&["--kube-api-qps=0", "--kube-api-burst=0"]);
     let default = budget(&[]);
     assert!((zero.qps - default.qps).abs() < 0.1);

@@ -39,8 +39,8 @@ impl ApiAccess {
     ) -> Self {
         Self {
             clients,
-            budget: config.api.budget,
-            own_accounts: config.api.service_account_credentials,
+            budget: config.budget,
+            own_accounts: config.service_account_credentials,
             event_metrics,
             refusals: Refusals::default(),
             history,

@@ -133,7 +133,7 @@ impl<'a> Wiring<'a> {
                     watching.await;
                 }
             });
-        let period = self.process.config.api.min_resync_period;
+        let period = self.process.config.min_resync_period;
         let resyncing = Arc::clone(store).keep_resyncing(period, self.process.end.clone());
         self.tasks
             .spawn(format!("resync of {}", resource.name), resyncing);

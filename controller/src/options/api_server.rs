@@ -6,7 +6,7 @@ use clap::Args;
 use outrigger_core::go_duration;
 use outrigger_kube::client::{Budget, Source};
 
-use super::{config::ApiSettings, given};
+use super::given;
 
 #[derive(Args)]
 #[command(next_help_heading = "API server")]
@@ -46,20 +46,16 @@ impl ApiServerFlags {
     }
 
     /// 0 stands for the default, as in client-go.
-    pub(super) fn settings(&self) -> ApiSettings {
-        ApiSettings {
-            budget: Budget {
-                qps: match self.kube_api_qps {
-                    0.0 => 1_000.0,
-                    qps => qps,
-                },
-                burst: match self.kube_api_burst {
-                    0 => 2_000,
-                    burst => burst,
-                },
+    pub(super) fn budget(&self) -> Budget {
+        Budget {
+            qps: match self.kube_api_qps {
+                0.0 => 1_000.0,
+                qps => qps,
             },
-            service_account_credentials: self.use_service_account_credentials,
-            min_resync_period: self.min_resync_period,
+            burst: match self.kube_api_burst {
+                0 => 2_000,
+                burst => burst,
+            },
         }
     }
 }

@@ -20,8 +20,12 @@ use super::controllers::Controllers;
 pub struct Config {
     /// Where the API server is.
     pub kube: Source,
-    /// How it may be used.
-    pub api: ApiSettings,
+    /// The rate of requests of each client to it.
+    pub budget: Budget,
+    /// A service account for each controller instead of one for all.
+    pub service_account_credentials: bool,
+    /// Stores resync in a random period between this and twice this.
+    pub min_resync_period: Duration,
     /// Which controllers run.
     pub controllers: Controllers,
     /// Pause between the starts of two controllers, stretched by up to its own length.
@@ -69,17 +73,6 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// Every flag with its value as it was given, by name; the items of a list are joined by commas.
     pub flags: Vec<(String, String)>,
-}
-
-/// How the API server may be used.
-#[derive(Clone, Debug)]
-pub struct ApiSettings {
-    /// The rate of requests of each client.
-    pub budget: Budget,
-    /// A service account for each controller instead of one for all.
-    pub service_account_credentials: bool,
-    /// Stores resync in a random period between this and twice this.
-    pub min_resync_period: Duration,
 }
 
 /// How the provider is reached and who it must be.

@@ -72,11 +72,6 @@ impl Checks {
             None => checks.push(check),
         }
     }
-
-    /// Takes the check `name` away.
-    pub fn remove(&self, name: &str) {
-        self.checks.write().retain(|check| *check.name != *name);
-    }
 }
 
 metric_families! {
