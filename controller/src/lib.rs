@@ -9,7 +9,6 @@
 
 pub mod app;
 pub mod command;
-pub mod open_files;
 pub mod options;
 pub mod server;
 pub mod webhook;

@@ -4,9 +4,10 @@ use std::{io, process::ExitCode};
 
 use outrigger_controller::{
     app::{self, Surroundings},
-    command, open_files, options,
+    command, options,
 };
 use outrigger_runtime::{VERSION, telemetry::Telemetry};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     };
     config.log();
     info!(version = VERSION, "cloud-controller-manager");
-    if let Err(error) = open_files::raise_limit() {
+    if let Err(error) = raise_open_files() {
         warn!(%error, "the limit of open files stays as it is");
     }
     let run = async {
@@ -59,6 +60,24 @@ fn run_to_end<F: Future>(work: F) -> io::Result<F::Output> {
     Ok(ended)
 }
 
+/// Raises the soft limit to the hard one, as Go does at the start of each program: the soft one is 1,024 where
+/// systemd starts the container runtime, for programs that call select(2), and this one does not. Returns what it
+/// is then; none: no limit.
+///
+/// # Errors
+/// If the kernel does not take it: the limit stays as it was.
+fn raise_open_files() -> io::Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        setrlimit(Resource::Nofile, raised)?;
+    }
+    Ok(limit.maximum)
+}
+
 #[cfg(test)]
 mod tests {
     use std::{sync::mpsc, time::Duration};
@@ -76,5 +95,17 @@ mod tests {
         });
         assert_eq!(ended.unwrap(), 7);
         assert!(release.send(()).is_ok(), "the blocking work was waited for");
+    }
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one() {
+        let before = getrlimit(Resource::Nofile);
+        let low = Rlimit {
+            current: Some(before.maximum.map_or(4096, |most| most.min(4096) - 1)),
+            maximum: before.maximum,
+        };
+        setrlimit(Resource::Nofile, low).unwrap();
+        assert_eq!(raise_open_files().unwrap(), before.maximum);
+        assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
     }
 }

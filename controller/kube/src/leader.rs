@@ -23,6 +23,8 @@ use outrigger_core::{
     event::{EventContent, ObjectRef},
     lease::Durations,
 };
+use outrigger_runtime::{metric_families, telemetry::TextLabels};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
 use crate::watch::Sight;
 
@@ -30,13 +32,11 @@ mod elector;
 mod handle;
 mod identity;
 mod lease;
-mod metrics;
 mod term;
 
 pub use elector::Elector;
 pub use handle::{Handle, NotLeading};
 pub use identity::{ProcessIdentity, host};
-pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
 pub use term::{Leadership, LeaseTerm};
 
@@ -61,6 +61,38 @@ const EVENT_REASON: &str = "LeaderElection";
 /// Takes the events about the Lease: `<identity> became leader`, `<identity> stopped leading`, or what an operator has
 /// to end. It must not wait.
 pub type OnEvent = Arc<dyn Fn(ObjectRef, EventContent) + Send + Sync>;
+
+metric_families! {
+    /// Upstream's `leader_election_*` (M-60), by the name of the lease; a lock's series appear with its elector.
+    pub struct LeaderMetrics {
+        leading: Family<TextLabels<1>, Gauge>,
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name";
+        slow: Family<TextLabels<1>, Counter>,
+            "leader_election_slowpath",
+            "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name";
+    }
+}
+
+impl LeaderMetrics {
+    /// A series of each family, for tests of a whole scrape.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        self.leading("cloud-controller-manager", true);
+        self.slow("cloud-controller-manager");
+    }
+
+    fn leading(&self, lease: &str, leading: bool) {
+        self.leading
+            .get_or_create(&[("name", lease.to_owned())])
+            .set(i64::from(leading));
+    }
+
+    /// A renewal that had to read the lease first.
+    fn slow(&self, lease: &str) {
+        self.slow.get_or_create(&[("name", lease.to_owned())]).inc();
+    }
+}
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,7 +1,5 @@
 //! `/metrics` and `/metrics/slis`: one registry in the format that the scraper asks for.
 
-mod classic;
-
 use http::{HeaderMap, StatusCode, header};
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -23,8 +21,7 @@ pub(super) fn answer(registry: &Registry, headers: &HeaderMap) -> Answer {
     if wants_openmetrics(headers) {
         return answer::body(StatusCode::OK, OPENMETRICS, lines);
     }
-    let lines = classic::from_openmetrics(&lines);
-    answer::body(StatusCode::OK, CLASSIC, lines)
+    answer::body(StatusCode::OK, CLASSIC, classic(&lines))
 }
 
 /// Prometheus prefers it where it names it.
@@ -35,6 +32,67 @@ fn wants_openmetrics(headers: &HeaderMap) -> bool {
         let (kind, parameters) = range.split_once(';').unwrap_or((range, ""));
         kind.trim() == "application/openmetrics-text" && parameters.trim() != "q=0"
     })
+}
+
+/// `OpenMetrics` as the older text format 0.0.4. They differ in comments: there a counter is named with its `_total`, and units
+/// and the end are left out. Parsers of the older format would take a counter named without `_total` for untyped. Samples are
+/// the same except exemplars.
+fn classic(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut help = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (family, kind) = rest.split_once(' ').unwrap_or((rest, "unknown"));
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                _ => ("", kind),
+            };
+            if let Some((of, text)) = help.take().filter(|(of, _)| *of == family) {
+                push(&mut out, &["# HELP ", of, suffix, " ", text]);
+            }
+            push(&mut out, &["# TYPE ", family, suffix, " ", kind]);
+        } else if !line.starts_with('#') {
+            // An exemplar follows the sample; `# ` may stand in a label's value too, but before
+            // the closing brace.
+            let end = exemplar(line).unwrap_or(line.len());
+            push(&mut out, &[&line[..end]]);
+        }
+    }
+    out
+}
+
+fn exemplar(line: &str) -> Option<usize> {
+    let name = line.find([' ', '{'])?;
+    let labels = if line[name..].starts_with('{') {
+        closing_brace(line)?
+    } else {
+        name
+    };
+    line[labels..].find(" # ").map(|at| labels + at)
+}
+
+/// Position of the brace that closes the labels: the first one outside of quotes.
+fn closing_brace(line: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    line.char_indices().find_map(|(at, c)| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => quoted = !quoted,
+            '}' if !quoted => return Some(at),
+            _ => {}
+        }
+        None
+    })
+}
+
+fn push(out: &mut String, parts: &[&str]) {
+    out.extend(parts.iter().copied());
+    out.push('\n');
 }
 
 #[cfg(test)]

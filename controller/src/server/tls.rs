@@ -1,11 +1,18 @@
 //! The server's TLS configuration, and its certificate, which follows its files.
 
-mod made;
-
-use std::{fmt, fs, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use outrigger_kube::certificate::{AnyClient, pem_fault};
 use parking_lot::RwLock;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::{
     ServerConfig,
     crypto::{CryptoProvider, ring},
@@ -105,13 +112,13 @@ impl Certificates {
             && !certificate.exists()
             && !key.exists()
         {
-            let kept = made::keep(serving.address, certificate, key)?;
+            let kept = keep(serving.address, certificate, key)?;
             kept.map_err(|error| files.refuse(error.to_string()))?;
         }
         let key = if let Some(files) = &files {
             files.read(&crypto)?
         } else {
-            let made = made::self_signed(serving.address)?;
+            let made = self_signed(serving.address)?;
             let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
             key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?
         };
@@ -174,6 +181,45 @@ fn pair(certificate: &[u8], key: &[u8], crypto: &CryptoProvider) -> Result<Certi
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
     CertifiedKey::from_der(chain, key, crypto).map_err(|error| error.to_string())
+}
+
+/// A certificate and its key, both as PEM.
+struct Pem {
+    certificate: String,
+    key: String,
+}
+
+/// A self-signed certificate for a server at `address` that was given none (CLI-52). No client verifies it, so that its end is far away.
+fn self_signed(address: IpAddr) -> Result<Pem, rcgen::Error> {
+    let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    if !address.is_unspecified() && address.to_string() != hosts[1] {
+        hosts.push(address.to_string());
+    }
+    let mut params = CertificateParams::new(hosts)?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "localhost");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    Ok(Pem {
+        certificate: params.self_signed(&key)?.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Makes a pair and keeps it for the next start; the key for the owner's eyes only.
+fn keep(address: IpAddr, certificate: &Path, key: &Path) -> Result<io::Result<()>, rcgen::Error> {
+    let pem = self_signed(address)?;
+    let write = |path: &Path, text: &str, mode| {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(mode).open(path);
+        file?.write_all(text.as_bytes())
+    };
+    Ok(certificate
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| write(key, &pem.key, 0o600))
+        .and_then(|()| write(certificate, &pem.certificate, 0o644)))
 }
 
 #[cfg(test)]

@@ -58,5 +58,5 @@ async fn prometheus_gets_openmetrics() {
 fn exemplars_are_left_out() {
     let line = "a_bucket{x=\"} # \",le=\"1\"} 3 # {id=\"7\"} 0.5\nb_total 1 # {id=\"8\"} 1\n";
     let expected = "a_bucket{x=\"} # \",le=\"1\"} 3\nb_total 1\n";
-    assert_eq!(classic::from_openmetrics(line), expected);
+    assert_eq!(classic(line), expected);
 }

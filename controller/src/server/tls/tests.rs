@@ -1,6 +1,4 @@
-use std::{fs, net::Ipv4Addr, path::Path};
-
-use rustls::pki_types::CertificateDer;
+use std::net::Ipv4Addr;
 
 use super::*;
 use crate::server::fixture::serving;
@@ -10,7 +8,7 @@ fn certificate(tls: &Tls) -> CertificateDer<'static> {
 }
 
 fn write(directory: &Path, host: [u8; 4]) {
-    let pem = made::self_signed(host.into()).unwrap();
+    let pem = self_signed(host.into()).unwrap();
     fs::write(directory.join("tls.crt"), pem.certificate).unwrap();
     fs::write(directory.join("tls.key"), pem.key).unwrap();
 }
