@@ -9,7 +9,6 @@ use super::{Fatal, wiring::Wiring};
 use crate::options::controllers::{Controller, Controllers};
 use outrigger_kube::store::Store;
 use outrigger_loops::{
-    context::LoopContext,
     csr::{self, KubeletServing},
     ipam::{self, NodeIpam},
     lifecycle::{self, NodeLifecycle, OnLookup},
@@ -54,12 +53,10 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
 fn log_disabled(controllers: &Controllers) {
     for controller in Controller::ALL {
         let (is_expected, name) = (controller.runs_only_if_named(), controller.name());
-        if controllers.enabled(controller) {
-            continue;
-        } else if is_expected {
-            info!(controller = name, "controller is disabled");
-        } else {
-            warn!(controller = name, "controller is disabled");
+        match (controllers.enabled(controller), is_expected) {
+            (true, _) => {}
+            (false, true) => info!(controller = name, "controller is disabled"),
+            (false, false) => warn!(controller = name, "controller is disabled"),
         }
     }
 }
@@ -73,24 +70,29 @@ async fn nodes(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
     let to_initialize = node::subscribe(&wiring.nodes, Arc::clone(&not_managed), &metrics.queues);
     let on_lookup = lifecycle::on_lookup(&to_check);
 
-    let shared = (Arc::clone(&not_managed), Arc::clone(&on_lookup));
-    let (settings, counts) = (config.node.clone(), metrics.node.clone());
-    let make = move |context| {
-        let (not_managed, on_lookup) = shared.clone();
-        let (settings, counts) = (settings.clone(), counts.clone());
+    let parts = (
+        config.node.clone(),
+        Arc::clone(&not_managed),
+        Arc::clone(&on_lookup),
+        metrics.node.clone(),
+    );
+    let make = |context, (settings, not_managed, on_lookup, counts)| {
         CloudNode::new(context, settings, not_managed, on_lookup, counts)
     };
     let controller = Controller::CloudNode;
-    let added = wiring.add(controller, NODES, node::NAME, to_initialize, make);
+    let added = wiring.add(controller, NODES, node::NAME, to_initialize, parts, make);
     added.await?;
 
-    let (settings, counts) = (config.lifecycle.clone(), metrics.lifecycle.clone());
-    let make = move |context| {
-        let not_managed = Arc::clone(&not_managed);
-        NodeLifecycle::new(context, settings.clone(), not_managed, counts.clone())
+    let parts = (
+        config.lifecycle.clone(),
+        not_managed,
+        metrics.lifecycle.clone(),
+    );
+    let make = |context, (settings, not_managed, counts)| {
+        NodeLifecycle::new(context, settings, not_managed, counts)
     };
     let controller = Controller::CloudNodeLifecycle;
-    let added = wiring.add(controller, NODES, lifecycle::NAME, to_check, make);
+    let added = wiring.add(controller, NODES, lifecycle::NAME, to_check, parts, make);
     added.await?;
     Ok(on_lookup)
 }
@@ -102,7 +104,7 @@ async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         return Ok(());
     }
     let (provider, metrics) = (wiring.provider.clone(), &wiring.process.metrics);
-    let (settings, counts) = (config.service, metrics.service.clone());
+    let settings = config.service;
     let services = Arc::clone(&wiring.services);
     let inputs = service::subscribe(
         &services,
@@ -111,13 +113,18 @@ async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         settings.pace,
         &metrics.queues,
     );
-    let (of_loop, store) = (inputs.clone(), Arc::clone(&services));
-    let make = move |context: LoopContext<_>| {
-        let services = Arc::clone(&store);
-        ServiceLb::new(context, services, settings, &of_loop, counts.clone())
+    let keys = inputs.keys.clone();
+    let parts = (
+        Arc::clone(&services),
+        settings,
+        inputs,
+        metrics.service.clone(),
+    );
+    let make = |context, (services, settings, inputs, counts)| {
+        ServiceLb::new(context, services, settings, &inputs, counts)
     };
     let (controller, account) = (Controller::ServiceLb, service::COMPONENT);
-    let added = wiring.add(controller, account, account, inputs.keys, make);
+    let added = wiring.add(controller, account, account, keys, parts, make);
     added.await?;
     let (follow, kept) = (provider.clone(), Arc::clone(&services));
     wiring.spawn("annotations of services", async move {
@@ -145,14 +152,13 @@ async fn ipam(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal>
     };
     let election = config.election.as_ref();
     let write_limit = election.map(|election| election.durations.write_limit());
-    let counts = metrics.ipam.clone();
     let inputs = ipam::subscribe(&wiring.nodes, &metrics.queues);
-    let make = move |context| {
-        let (allocator, on_lookup) = (allocator.clone(), Arc::clone(&on_lookup));
-        NodeIpam::new(context, allocator, write_limit, on_lookup, counts.clone())
+    let parts = (allocator, write_limit, on_lookup, metrics.ipam.clone());
+    let make = |context, (allocator, write_limit, on_lookup, counts)| {
+        NodeIpam::new(context, allocator, write_limit, on_lookup, counts)
     };
     let controller = Controller::NodeIpam;
-    let added = wiring.add(controller, NODES, ipam::COMPONENT, inputs, make);
+    let added = wiring.add(controller, NODES, ipam::COMPONENT, inputs, parts, make);
     added.await
 }
 
@@ -180,10 +186,10 @@ async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         return Ok(());
     };
     let inputs = route::subscribe(&wiring.nodes, &metrics.queues);
-    let counts = metrics.route.clone();
-    let make = move |context| NodeRoute::new(context, settings.clone(), counts.clone());
+    let parts = (settings, metrics.route.clone());
+    let make = |context, (settings, counts)| NodeRoute::new(context, settings, counts);
     let controller = Controller::NodeRoute;
-    let added = wiring.add(controller, ROUTES, route::COMPONENT, inputs, make);
+    let added = wiring.add(controller, ROUTES, route::COMPONENT, inputs, parts, make);
     added.await
 }
 
@@ -196,10 +202,10 @@ async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let provider = wiring.provider.clone();
     let volumes = Arc::<Store<_>>::default();
     let inputs = volume::subscribe(&volumes, &metrics.queues);
-    let (store, counts) = (Arc::clone(&volumes), metrics.volume.clone());
-    let make = move |context| VolumeLabels::new(context, Arc::clone(&store), counts.clone());
+    let parts = (Arc::clone(&volumes), metrics.volume.clone());
+    let make = |context, (volumes, counts)| VolumeLabels::new(context, volumes, counts);
     let controller = Controller::VolumeLabels;
-    let added = wiring.add(controller, VOLUMES, volume::COMPONENT, inputs, make);
+    let added = wiring.add(controller, VOLUMES, volume::COMPONENT, inputs, parts, make);
     added.await?;
     let is_served = async move { provider.volumes().wait_until_serving(|| {}).await };
     wiring.watch(&volumes, is_served);
@@ -214,10 +220,17 @@ async fn certificates(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     }
     let csrs = Arc::<Store<_>>::default();
     let inputs = csr::subscribe(&csrs, &metrics.queues);
-    let (store, counts) = (Arc::clone(&csrs), metrics.csr.clone());
-    let make = move |context| KubeletServing::new(context, Arc::clone(&store), counts.clone());
+    let parts = (Arc::clone(&csrs), metrics.csr.clone());
+    let make = |context, (csrs, counts)| KubeletServing::new(context, csrs, counts);
     let controller = Controller::KubeletServing;
-    let added = wiring.add(controller, CERTIFICATES, csr::COMPONENT, inputs, make);
+    let added = wiring.add(
+        controller,
+        CERTIFICATES,
+        csr::COMPONENT,
+        inputs,
+        parts,
+        make,
+    );
     added.await?;
     wiring.watch(&csrs, std::future::ready(()));
     Ok(())

@@ -291,26 +291,16 @@ impl LeaseTask {
             return Ok(Some(LeaseTerm::unelected(CancellationToken::new())));
         };
         let mut leadership = lock.leadership();
-        loop {
-            match &*leadership.borrow_and_update() {
-                Leadership::Leading(leading) => {
-                    return Ok(Some(leading.clone()));
-                }
-                Leadership::Lost { .. } => {
-                    return Err(Fatal::LeaseLost);
-                }
-                Leadership::Standby { .. } => {}
-            }
-            tokio::select! {
-                () = stop.cancelled() => {
-                    lock.release().await;
-                    return Ok(None);
-                }
-                changed = leadership.changed() => if changed.is_err() {
-                    return Err(Fatal::LeaseLost);
-                },
-            }
+        let decided = leadership.wait_for(|now| !matches!(now, Leadership::Standby { .. }));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            now = decided => return match now.as_deref() {
+                Ok(Leadership::Leading(leading)) => Ok(Some(leading.clone())),
+                _ => Err(Fatal::LeaseLost),
+            },
         }
+        lock.release().await;
+        Ok(None)
     }
 
     /// Returns when this process has not been able to do the work for a whole grace period. Never, if there is no

@@ -54,32 +54,30 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// The clients of a service account; loops that name the same account share them.
-    pub(super) async fn identity(&mut self, account: &'static str) -> Result<Identity, Fatal> {
-        if let Some(identity) = self.identities.get(account) {
-            return Ok(identity.clone());
-        }
-        let Process { access, end, .. } = self.process;
-        let made = access.controller(account, self.tasks, end).await?;
-        self.identities.insert(account, made.clone());
-        Ok(made)
-    }
-
     /// Adds a loop over the keys of `inputs`, unless `--controllers` has switched it off, with the rights of the service
-    /// account `account` and events of `component`; `make` is called for each lease term.
-    pub(super) async fn add<L: ControlLoop>(
+    /// account `account` and events of `component`; `make` is called for each lease term, with a clone of `parts`.
+    pub(super) async fn add<L: ControlLoop, P: Clone + Send + Sync + 'static>(
         &mut self,
         controller: Controller,
         account: &'static str,
         component: &'static str,
         inputs: LoopInputs<L::Key, L::State>,
-        make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
+        parts: P,
+        make: fn(LoopContext<L::Key>, P) -> L,
     ) -> Result<(), Fatal> {
         if !self.process.config.controllers.enabled(controller) {
             return Ok(());
         }
-        let identity = self.identity(account).await?;
-        let parts = LoopParts {
+        // Loops that name the same account share its clients.
+        let identity = if let Some(identity) = self.identities.get(account) {
+            identity.clone()
+        } else {
+            let Process { access, end, .. } = self.process;
+            let made = access.controller(account, self.tasks, end).await?;
+            self.identities.insert(account, made.clone());
+            made
+        };
+        let shared = LoopParts {
             api: identity.api,
             provider: self.provider.clone(),
             nodes: Arc::clone(&self.nodes),
@@ -87,8 +85,9 @@ impl<'a> Wiring<'a> {
             history: self.process.history.clone(),
             doubts: self.sight.doubts(),
         };
-        self.loops
-            .add(controller, control_loop::host(parts, inputs, make));
+        let make = move |context| make(context, parts.clone());
+        let host = control_loop::host(shared, inputs, make);
+        self.loops.add(controller, host);
         Ok(())
     }
 

@@ -180,23 +180,6 @@ async fn a_provider_that_is_back_within_the_grace_costs_no_lease() {
     first.ended().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_replica_that_gave_the_lease_up_leads_again_if_no_other_does() {
-    let lease = Lease::default();
-    let only = Replica::start(&lease);
-    let (one, _) = holder(&lease, |holder| !holder.is_empty()).await;
-    only.provider.kill();
-    holder(&lease, str::is_empty).await;
-    sleep(LEASE_DURATION * 4).await;
-    assert_eq!(lease.holder(), "");
-
-    only.provider.restart();
-    let (again, took) = holder(&lease, |holder| !holder.is_empty()).await;
-    assert_eq!(again, one);
-    // The provider is dialled within a second.
-    assert!(took < Duration::from_secs(2), "{took:?}");
-}
-
 /// Renewals reach the API server, and nothing of the cluster is seen.
 #[tokio::test(start_paused = true)]
 async fn a_leader_none_of_whose_watches_works_gives_the_lease_to_another_replica() {
