@@ -2,8 +2,8 @@
 //! (W-1 to W-9).
 //!
 //! ```text
-//!  API server ─► crate::server::Server ─► WebhookServer ─► review ─► Reviewer ─► AdmissionVerdict ─► answer
-//!                                                                └─ VolumeReviewer ─► the provider
+//!  API server ─► crate::server::Server ─► WebhookServer ─► review ─► Review ─► AdmissionVerdict ─► answer
+//!                                                                └─ the provider
 //! ```
 //!
 //! A standby serves too, and calls its own provider. Every error is HTTP 500, so that `failurePolicy` decides.
@@ -40,61 +40,60 @@ pub enum AdmissionVerdict {
     Refuse(String),
 }
 
-/// Decides about volumes that are being created.
-pub trait Reviewer: Send + Sync + 'static {
-    /// `object` is the whole object as JSON. The future is dropped when the API server stops waiting.
-    ///
-    /// # Errors
-    /// A sentence for the API server's log, if nothing can be decided now.
-    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
+/// Decides about one volume that is being created, by the whole object as JSON. The future is dropped when the API server
+/// stops waiting. An error is a sentence for the API server's log: nothing can be decided now.
+pub type Review = Box<
+    dyn Fn(Box<RawValue>) -> BoxFuture<'static, Result<AdmissionVerdict, String>> + Send + Sync,
+>;
+
+/// Decides by the provider, without a condition that only the leader meets: a standby asks its own one, and a lookup changes
+/// nothing.
+pub fn review_by(provider: Provider) -> Review {
+    Box::new(move |object| {
+        let provider = provider.clone();
+        let volume = serde_json::from_str(object.get());
+        async move {
+            let volume = volume.map_err(|error| format!("the volume cannot be read: {error}"))?;
+            decide(&provider, volume).await
+        }
+        .boxed()
+    })
 }
 
-/// Reviews new volumes. A standby asks its own provider: a lookup changes nothing.
-pub struct VolumeReviewer {
-    provider: Provider,
-}
-
-impl VolumeReviewer {
-    /// `provider` without a condition that only the leader meets.
-    pub fn new(provider: Provider) -> Self {
-        Self { provider }
-    }
-
-    async fn decide(&self, volume: VolumeView) -> Result<AdmissionVerdict, String> {
-        let session = self.provider.session();
-        let state = self.provider.state();
-        let Some(session) = session.filter(|_| state.borrow().serves()) else {
-            return Err(format!("the provider does not serve: {}", *state.borrow()));
-        };
-        let Some(served) = session.volumes.as_ref().map(|volumes| &volumes.served) else {
-            return Ok(AdmissionVerdict::Admit(Vec::new()));
-        };
-        let decision = match step(&volume, served, Stage::Admission) {
-            VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
-            VolumeStep::Decide(decision) => decision,
-            VolumeStep::Ask => {
-                let purpose = VolumePurpose::Admission;
-                match self.provider.volumes().look_up(&volume, purpose).await {
-                    Ok(VolumeLookup::Found(topology)) => {
-                        plan(&volume, &topology, served, Stage::Admission)
-                    }
-                    Ok(VolumeLookup::NotManaged { .. }) => {
-                        return Ok(AdmissionVerdict::Admit(Vec::new()));
-                    }
-                    Ok(VolumeLookup::Absent { reason }) => {
-                        return Ok(AdmissionVerdict::Refuse(absent(&volume, &reason)));
-                    }
-                    Err(error) => return refused(&error),
+async fn decide(provider: &Provider, volume: VolumeView) -> Result<AdmissionVerdict, String> {
+    let session = provider.session();
+    let state = provider.state();
+    let Some(session) = session.filter(|_| state.borrow().serves()) else {
+        return Err(format!("the provider does not serve: {}", *state.borrow()));
+    };
+    let Some(served) = session.volumes.as_ref().map(|volumes| &volumes.served) else {
+        return Ok(AdmissionVerdict::Admit(Vec::new()));
+    };
+    let decision = match step(&volume, served, Stage::Admission) {
+        VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
+        VolumeStep::Decide(decision) => decision,
+        VolumeStep::Ask => {
+            let purpose = VolumePurpose::Admission;
+            match provider.volumes().look_up(&volume, purpose).await {
+                Ok(VolumeLookup::Found(topology)) => {
+                    plan(&volume, &topology, served, Stage::Admission)
                 }
+                Ok(VolumeLookup::NotManaged { .. }) => {
+                    return Ok(AdmissionVerdict::Admit(Vec::new()));
+                }
+                Ok(VolumeLookup::Absent { reason }) => {
+                    return Ok(AdmissionVerdict::Refuse(absent(&volume, &reason)));
+                }
+                Err(error) => return refused(&error),
             }
-        };
-        Ok(match decision {
-            VolumeDecision::Write { patch, .. } => {
-                AdmissionVerdict::Admit(volumes::operations(&volume, &patch))
-            }
-            VolumeDecision::Refuse(problem) => AdmissionVerdict::Refuse(problem.to_string()),
-        })
-    }
+        }
+    };
+    Ok(match decision {
+        VolumeDecision::Write { patch, .. } => {
+            AdmissionVerdict::Admit(volumes::operations(&volume, &patch))
+        }
+        VolumeDecision::Refuse(problem) => AdmissionVerdict::Refuse(problem.to_string()),
+    })
 }
 
 fn absent(volume: &VolumeView, reason: &str) -> String {
@@ -108,18 +107,6 @@ fn refused(error: &Error) -> Result<AdmissionVerdict, String> {
     match error.class() {
         ErrorClass::Invalid => Ok(AdmissionVerdict::Refuse(error.to_string())),
         _ => Err(error.to_string()),
-    }
-}
-
-impl Reviewer for VolumeReviewer {
-    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
-        let volume = serde_json::from_str(object.get());
-        drop(object);
-        async move {
-            let volume = volume.map_err(|error| format!("the volume cannot be read: {error}"))?;
-            self.decide(volume).await
-        }
-        .boxed()
     }
 }
 

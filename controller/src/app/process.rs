@@ -21,7 +21,7 @@ use super::{
 use crate::{
     options::{Config, config::WebhookSettings},
     server::{Access, Checks, ClientCa, Pages, Scope, Server, ServerParts},
-    webhook::{VolumeReviewer, WebhookServer},
+    webhook::{self, WebhookServer},
 };
 use outrigger_kube::{
     api::Api,
@@ -166,8 +166,8 @@ impl<'a> Process<'a> {
         let metrics = self.metrics.provider.clone();
         let (provider, connection) = Provider::new(options, connector, metrics, self.end.clone());
         tasks.spawn("provider connection", connection);
-        if let Some(webhook) = &self.webhook {
-            webhook.decide_by(Arc::new(VolumeReviewer::new(provider.clone())));
+        if let Some(server) = &self.webhook {
+            server.decide_by(webhook::review_by(provider.clone()));
         }
         let (queues, shown) = (self.metrics.queues.clone(), provider.clone());
         self.pages.dump("queues", move || queues.dump());

@@ -37,12 +37,14 @@ pub(super) fn certificate(
         return Ok(Some(Certificate::Files {
             certificate: certificate.into(),
             key: key.into(),
+            are_made: false,
         }));
     }
     let kept = |name| Path::new(directory).join(name);
-    Ok((!directory.is_empty()).then(|| Certificate::Kept {
+    Ok((!directory.is_empty()).then(|| Certificate::Files {
         certificate: kept("cloud-controller-manager.crt"),
         key: kept("cloud-controller-manager.key"),
+        are_made: true,
     }))
 }
 
@@ -66,9 +68,10 @@ mod tests {
                 "--webhook-tls-cert-file and --webhook-tls-private-key-file need each other"
             );
         }
-        let kept = Certificate::Kept {
+        let kept = Certificate::Files {
             certificate: "/certs/cloud-controller-manager.crt".into(),
             key: "/certs/cloud-controller-manager.key".into(),
+            are_made: true,
         };
         assert_eq!(certificate("", "", "/certs"), Ok(Some(kept)));
     }

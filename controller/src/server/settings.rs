@@ -24,19 +24,14 @@ pub struct Serving {
 pub enum Certificate {
     /// Made at start, kept in memory.
     SelfSigned,
-    /// In `--cert-dir`: made there at start if they are missing.
-    Kept {
-        /// PEM.
-        certificate: PathBuf,
-        /// PEM.
-        key: PathBuf,
-    },
-    /// Named by flags; an error if they are missing.
+    /// In files.
     Files {
         /// PEM, with the chain behind the certificate.
         certificate: PathBuf,
         /// PEM.
         key: PathBuf,
+        /// In `--cert-dir`: both are made at start if they are missing. Else that is an error.
+        are_made: bool,
     },
 }
 

@@ -98,29 +98,28 @@ impl ResolvesServerCert for Certificates {
 
 impl Certificates {
     fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
-        let files = match &serving.certificate {
-            Certificate::SelfSigned => None,
-            Certificate::Kept { certificate, key } | Certificate::Files { certificate, key } => {
-                Some(PairFiles {
+        let (key, files) = match &serving.certificate {
+            Certificate::SelfSigned => {
+                let made = self_signed(serving.address)?;
+                let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
+                let refuse = |reason| TlsError::Settings(rustls::Error::General(reason));
+                (key.map_err(refuse)?, None)
+            }
+            Certificate::Files {
+                certificate,
+                key,
+                are_made,
+            } => {
+                let files = PairFiles {
                     certificate: certificate.clone(),
                     key: key.clone(),
-                })
+                };
+                if *are_made && !certificate.exists() && !key.exists() {
+                    let kept = keep(serving.address, certificate, key)?;
+                    kept.map_err(|error| files.refuse(error.to_string()))?;
+                }
+                (files.read(&crypto)?, Some(files))
             }
-        };
-        if let (Certificate::Kept { certificate, key }, Some(files)) =
-            (&serving.certificate, &files)
-            && !certificate.exists()
-            && !key.exists()
-        {
-            let kept = keep(serving.address, certificate, key)?;
-            kept.map_err(|error| files.refuse(error.to_string()))?;
-        }
-        let key = if let Some(files) = &files {
-            files.read(&crypto)?
-        } else {
-            let made = self_signed(serving.address)?;
-            let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
-            key.map_err(|reason| TlsError::Settings(rustls::Error::General(reason)))?
         };
         Ok(Self {
             key: RwLock::new(Arc::new(key)),

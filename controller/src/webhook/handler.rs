@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    AdmissionVerdict, Reviewer, WEBHOOK, WebhookMetrics,
+    AdmissionVerdict, Review, WEBHOOK, WebhookMetrics,
     review::{self, FailedReview},
 };
 use crate::server::{
@@ -50,7 +50,7 @@ const MOST: Duration = Duration::from_secs(30);
 
 /// Answers about new volumes, from before there is anything to decide with.
 pub struct WebhookServer {
-    reviewer: OnceLock<Arc<dyn Reviewer>>,
+    decides: OnceLock<Review>,
     client_ca: Option<ClientCa>,
     metrics: WebhookMetrics,
     pub(super) places: Semaphore,
@@ -61,7 +61,7 @@ impl WebhookServer {
     /// Serves clients of `client_ca` alone if there is one.
     pub fn new(client_ca: Option<ClientCa>, metrics: WebhookMetrics) -> Self {
         Self {
-            reviewer: OnceLock::new(),
+            decides: OnceLock::new(),
             client_ca,
             metrics,
             places: Semaphore::new(PLACES),
@@ -69,9 +69,9 @@ impl WebhookServer {
         }
     }
 
-    /// From now on `reviewer` decides; before, each request is an error. The first reviewer stays.
-    pub fn decide_by(&self, reviewer: Arc<dyn Reviewer>) {
-        let _ = self.reviewer.set(reviewer);
+    /// From now on `review` decides; before, each request is an error. The first one stays.
+    pub fn decide_by(&self, review: Review) {
+        let _ = self.decides.set(review);
     }
 
     /// Answers requests at `server` until `stop`, then lets those in flight finish.
@@ -140,41 +140,14 @@ impl WebhookServer {
             let request = review::read(&body);
             request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?
         };
-        let reviewer = self
-            .reviewer
-            .get()
-            .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
-        let decided = timeout_at(deadline, self.decide(&**reviewer, request)).await;
+        let decides = self.decides.get();
+        let decides =
+            decides.ok_or_else(|| failed("the controller has not reached the API server yet"))?;
+        let decided = timeout_at(deadline, decide(decides, request)).await;
         decided.unwrap_or_else(|_elapsed| {
             let millis = within.as_millis();
             Err(failed(&format!("no decision within {millis} ms")))
         })
-    }
-
-    async fn decide(
-        &self,
-        reviewer: &dyn Reviewer,
-        request: review::AdmissionRequest,
-    ) -> Result<Vec<u8>, FailedReview> {
-        let resource = &request.resource;
-        let is_ours = (&*resource.group, &*resource.resource) == ("", "persistentvolumes")
-            && request.operation == "CREATE"
-            && request.sub_resource.is_empty();
-        let verdict = match request.object {
-            // P-20.
-            Some(object) if is_ours => {
-                let reviewed = reviewer.review(object).await;
-                reviewed.map_err(|reason| failed(&reason))?
-            }
-            _ => AdmissionVerdict::Admit(Vec::new()),
-        };
-        debug!(
-            webhook = WEBHOOK,
-            volume = request.name,
-            ?verdict,
-            "volume reviewed"
-        );
-        review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
     }
 
     /// One line a minute for each code: the reason is in the answer too, and may quote the request of any
@@ -191,6 +164,31 @@ impl WebhookServer {
             "admission request failed"
         );
     }
+}
+
+async fn decide(
+    decides: &Review,
+    request: review::AdmissionRequest,
+) -> Result<Vec<u8>, FailedReview> {
+    let resource = &request.resource;
+    let is_ours = (&*resource.group, &*resource.resource) == ("", "persistentvolumes")
+        && request.operation == "CREATE"
+        && request.sub_resource.is_empty();
+    let verdict = match request.object {
+        // P-20.
+        Some(object) if is_ours => {
+            let reviewed = decides(object).await;
+            reviewed.map_err(|reason| failed(&reason))?
+        }
+        _ => AdmissionVerdict::Admit(Vec::new()),
+    };
+    debug!(
+        webhook = WEBHOOK,
+        volume = request.name,
+        ?verdict,
+        "volume reviewed"
+    );
+    review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
 }
 
 /// A client that does not send its body, or too much, is no failure of the webhook.

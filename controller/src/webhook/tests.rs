@@ -3,19 +3,19 @@
 use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt;
 use http::{Request, header};
 use http_body_util::Full;
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AdmissionVerdict, Reviewer, WebhookMetrics, WebhookServer, handler::PLACES};
+use super::{AdmissionVerdict, Review, WebhookMetrics, WebhookServer, handler::PLACES};
 use crate::server::{
     ClientCa, Server, ServingMetrics,
     fixture::{
@@ -30,17 +30,12 @@ use outrigger_runtime::fixture::Warnings;
 
 const PATH: &str = "/persistentvolume-labels?timeout=1s";
 
-/// Answers by the name of the object.
-#[derive(Default)]
-struct ByName {
-    reviews: Mutex<Vec<String>>,
-}
-
-impl Reviewer for ByName {
-    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+/// Answers by the name of the object, and remembers it.
+fn by_name(reviews: Arc<Mutex<Vec<String>>>) -> Review {
+    Box::new(move |object| {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.reviews.lock().push(name.clone());
+        reviews.lock().push(name.clone());
         async move {
             match &*name {
                 "foreign" => Ok(AdmissionVerdict::Admit(Vec::new())),
@@ -54,23 +49,24 @@ impl Reviewer for ByName {
             }
         }
         .boxed()
-    }
+    })
 }
 
 struct Running {
     address: SocketAddr,
     registry: Registry,
     webhook: Arc<WebhookServer>,
-    reviewer: Arc<ByName>,
+    reviews: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
 /// With a certificate in a directory, and no reviewer yet.
 fn begin(client_ca: Option<PathBuf>) -> Running {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::bind(&serving(Certificate::Kept {
+    let server = Server::bind(&serving(Certificate::Files {
         certificate: directory.path().join("tls.crt"),
         key: directory.path().join("tls.key"),
+        are_made: true,
     }));
     let server = server.unwrap();
     let address = server.address();
@@ -85,7 +81,7 @@ fn begin(client_ca: Option<PathBuf>) -> Running {
         address,
         registry,
         webhook,
-        reviewer: Arc::default(),
+        reviews: Arc::default(),
         _tasks: tasks,
     }
 }
@@ -109,8 +105,7 @@ fn review(name: &str) -> Value {
 
 impl Running {
     fn decide(&self) {
-        let reviewer = Arc::clone(&self.reviewer);
-        self.webhook.decide_by(reviewer);
+        self.webhook.decide_by(by_name(Arc::clone(&self.reviews)));
     }
 
     async fn ask(&self, body: &Value) -> Reply {
@@ -260,7 +255,7 @@ async fn requests_about_anything_but_new_volumes_pass() {
         let answer: Value = serde_json::from_str(&reply.body).unwrap();
         assert_eq!(answer["response"], pass, "{review}");
     }
-    assert!(server.reviewer.reviews.lock().is_empty());
+    assert!(server.reviews.lock().is_empty());
 }
 
 /// W-4, W-5.

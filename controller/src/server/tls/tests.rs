@@ -34,9 +34,10 @@ fn a_kept_certificate_is_made_once() {
     use std::os::unix::fs::PermissionsExt;
 
     let directory = tempfile::tempdir().unwrap();
-    let kept = Certificate::Kept {
+    let kept = Certificate::Files {
         certificate: directory.path().join("new/a.crt"),
         key: directory.path().join("new/a.key"),
+        are_made: true,
     };
     let first = Tls::new(&serving(kept.clone())).unwrap();
     let second = Tls::new(&serving(kept.clone())).unwrap();
@@ -52,9 +53,10 @@ fn a_kept_certificate_is_made_once() {
 fn half_a_kept_pair_is_refused_and_stays() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name| directory.path().join(name);
-    let kept = Certificate::Kept {
+    let kept = Certificate::Files {
         certificate: at("a.crt"),
         key: at("a.key"),
+        are_made: true,
     };
     Tls::new(&serving(kept.clone())).unwrap();
     fs::remove_file(at("a.crt")).unwrap();
@@ -77,6 +79,7 @@ fn a_key_that_lost_its_line_ends_is_not_in_the_error() {
     let given = Certificate::Files {
         certificate: directory.path().join("tls.crt"),
         key,
+        are_made: false,
     };
     let error = Tls::new(&serving(given)).err().unwrap().to_string();
     assert!(error.contains("the key cannot be read"), "{error}");
@@ -90,6 +93,7 @@ fn files_are_followed_and_a_half_written_pair_is_not() {
     let given = Certificate::Files {
         certificate: at("tls.crt"),
         key: at("tls.key"),
+        are_made: false,
     };
     assert!(Tls::new(&serving(given.clone())).is_err());
     write(directory.path(), [10, 0, 0, 1]);
