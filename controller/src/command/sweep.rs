@@ -106,7 +106,6 @@ impl SweepCommand {
                 () = sleep(self.timeout) => "the time was up".to_owned(),
             }
         });
-        let report = Report::new(self.output, &self.cluster_uid);
         let begun = async {
             let sweep = Sweep::begin(self.connect(), &self.cluster_uid).await?;
             let listed = sweep.list().await?;
@@ -121,11 +120,11 @@ impl SweepCommand {
             begun = begun => begun?,
         };
         if !self.yes || listed.is_empty() {
-            report.listed(&listed);
+            self.print_listed(&listed);
             return Ok(ExitCode::SUCCESS);
         }
         let swept = sweep.run(stop).await;
-        report.swept(&swept);
+        self.print_swept(&swept);
         Ok(if swept.is_clean() {
             ExitCode::SUCCESS
         } else {
@@ -208,26 +207,10 @@ impl SweepCommand {
     }
 }
 
-/// Writes to standard output.
-struct Report {
-    output: OutputForm,
-    cluster_uid: String,
-}
-
-impl Report {
-    fn new(output: OutputForm, cluster_uid: &str) -> Self {
-        Self {
-            output,
-            cluster_uid: cluster_uid.to_owned(),
-        }
-    }
-
+impl SweepCommand {
     /// Prints what the provider has.
-    fn listed(&self, listed: &[Leftover]) {
-        let objects: Vec<_> = listed
-            .iter()
-            .map(|object| (object, &Fate::Listed))
-            .collect();
+    fn print_listed(&self, listed: &[Leftover]) {
+        let objects = listed.iter().map(|object| (object, &Fate::Listed));
         let end = match listed.len() {
             0 => format!("nothing of the cluster {}", self.cluster_uid),
             count => format!(
@@ -235,29 +218,24 @@ impl Report {
                 self.cluster_uid
             ),
         };
-        self.print(&objects, None, &end);
+        self.print(&objects.collect::<Vec<_>>(), None, &end);
     }
 
     /// Prints what became of it.
-    fn swept(&self, swept: &Swept) {
-        let Swept {
-            objects,
-            unfinished,
-        } = swept;
-        let shown: Vec<_> = objects
+    fn print_swept(&self, swept: &Swept) {
+        let objects: Vec<_> = swept
+            .objects
             .iter()
             .map(|(object, fate)| (object, fate))
             .collect();
-        let deleted = objects
-            .iter()
-            .filter(|(_, fate)| *fate == Fate::Deleted)
-            .count();
+        let is_deleted = |(_, fate): &&(&Leftover, &Fate)| **fate == Fate::Deleted;
+        let deleted = objects.iter().filter(is_deleted).count();
         let left = objects.len() - deleted;
-        let end = match unfinished {
+        let end = match &swept.unfinished {
             Some(why) => format!("{deleted} objects deleted, {left} not; more may be left: {why}"),
             None => format!("{deleted} objects deleted, {left} left"),
         };
-        self.print(&shown, unfinished.as_deref(), &end);
+        self.print(&objects, swept.unfinished.as_deref(), &end);
     }
 
     fn print(&self, objects: &[(&Leftover, &Fate)], unfinished: Option<&str>, end: &str) {
