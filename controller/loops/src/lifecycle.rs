@@ -22,7 +22,6 @@
 mod act;
 mod confirmation;
 mod metrics;
-mod questions;
 mod sync;
 
 #[cfg(test)]
@@ -40,9 +39,10 @@ use outrigger_core::{
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::LifecycleMetrics;
-use self::{questions::Questions, sync::Declared};
+use self::sync::Declared;
 use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task},
@@ -129,7 +129,7 @@ pub fn subscribe(
         Change::Added(node) => offer(&queue, node, origin),
         Change::Updated(..) if origin == Origin::Write => {}
         Change::Updated(old, node) => {
-            if questions::is_over(node)
+            if is_over(node)
                 && let Some(state) = state.current()
             {
                 state.questions.end(&node.name);
@@ -174,6 +174,44 @@ fn concerns(node: &NodeView) -> bool {
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
     queue.add(Arc::clone(&node.name), origin.into());
+}
+
+/// Questions to the provider that wait for it or for its answer, by the name of their Node: one at a time, as the queue hands
+/// out each name. They end when their Node needs none any more.
+#[derive(Debug, Default)]
+struct Questions(Mutex<HashMap<Arc<str>, CancellationToken>>);
+
+impl Questions {
+    /// The answer to the question about the Node `name`; none if the question ends before. `is_over` is asked
+    /// once the question can be ended, for what has changed before.
+    async fn ask<T>(
+        &self,
+        name: &Arc<str>,
+        is_over: impl FnOnce() -> bool,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
+        let end = CancellationToken::new();
+        self.0.lock().insert(Arc::clone(name), end.clone());
+        let answer = if is_over() {
+            None
+        } else {
+            end.run_until_cancelled(answer).await
+        };
+        self.0.lock().remove(name);
+        answer
+    }
+
+    /// Ends the question about the Node `name`, if there is one.
+    fn end(&self, name: &str) {
+        if let Some(end) = self.0.lock().get(name) {
+            end.cancel();
+        }
+    }
+}
+
+/// Returns true if no question about the Node has to be answered: it is ready, or left alone.
+fn is_over(node: &NodeView) -> bool {
+    node.ready == Ready::True || node.is_paused()
 }
 
 impl NodeLifecycle {

@@ -16,7 +16,7 @@ use outrigger_core::{
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{NAME, NodeLifecycle, act::Failed, questions};
+use super::{NAME, NodeLifecycle, act::Failed, is_over};
 use crate::{not_managed::ASKED_AGAIN, queue::Outcome};
 use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
 use outrigger_runtime::{
@@ -86,12 +86,12 @@ impl NodeLifecycle {
             };
             Ok(join(look_up(Arc::clone(&node_at_lookup)), other).await)
         };
-        let is_over = || {
+        let has_ended = || {
             let node = self.context.nodes.get(&node_at_lookup.name);
-            node.is_none_or(|node| questions::is_over(&node))
+            node.is_none_or(|node| is_over(&node))
         };
         let questions = &self.state.questions;
-        let Some(answer) = questions.ask(&node_at_lookup.name, is_over, answer).await else {
+        let Some(answer) = questions.ask(&node_at_lookup.name, has_ended, answer).await else {
             // It runs again for the change that has ended it, unless that came before it began.
             return Outcome::RetryAfter(Duration::ZERO);
         };
