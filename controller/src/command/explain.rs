@@ -37,17 +37,14 @@ and a clusterrolebinding to it";
 pub(super) struct ExplainCommand {
     /// The object, node/NAME or service/NAMESPACE/NAME
     object: String,
-    /// File with CAs in PEM, one of which signed the server's certificate; required unless the server is on this
-    /// machine, whose certificate is not verified.
-    #[arg(long, default_value = "")]
-    certificate_authority: String,
     /// Kubeconfig with the credentials; without it $KUBECONFIG, then the Pod's service account.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Form of the output.
     #[arg(short, long, value_enum, default_value = "table")]
     output: OutputForm,
-    /// URL of the leader's HTTPS server, such as one that kubectl port-forward shows.
+    /// URL of the leader's HTTPS server on this machine, where kubectl port-forward brings it. Its certificate is not
+    /// verified.
     #[arg(long, default_value = "https://127.0.0.1:10258")]
     server: String,
 }
@@ -91,21 +88,13 @@ async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, Refusal> {
     let server: Uri = url
         .parse()
         .ok()
-        .filter(|server: &Uri| server.scheme_str() == Some("https") && server.host().is_some())
-        .ok_or_else(|| format!("--server {url:?} is no URL such as https://127.0.0.1:10258"))?;
-    let file = &*command.certificate_authority;
-    let authorities = match file {
-        "" if is_local(&server) => None,
-        "" => {
-            return Err(Refusal(format!(
-                "--certificate-authority is required for {server}: only a server on this machine is trusted without"
-            )));
-        }
-        file => {
-            let pem = std::fs::read(file);
-            Some(pem.map_err(|error| format!("--certificate-authority {file}: {error}"))?)
-        }
-    };
+        .filter(|server: &Uri| server.scheme_str() == Some("https") && is_local(server))
+        .ok_or_else(|| {
+            format!(
+                "--server {url:?} is no URL on this machine, such as https://127.0.0.1:10258: forward the port of the \
+                 leader's Pod"
+            )
+        })?;
     let from_env = || env::var_os("KUBECONFIG").filter(|path| !path.is_empty());
     let kubeconfig = command.kubeconfig.clone();
     let kubeconfig = kubeconfig.or_else(|| from_env().map(PathBuf::from));
@@ -119,10 +108,8 @@ async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, Refusal> {
         ),
         error => error.to_string(),
     })?;
-    let cluster = cluster
-        .at(server.clone(), authorities.as_deref())
-        .map_err(|why| format!("--certificate-authority {file}: {why}"))?;
-    let clients = Clients::new(cluster, ClientMetrics::default()).await;
+    let leader = cluster.at(server.clone());
+    let clients = Clients::new(leader, ClientMetrics::default()).await;
     let clients = clients.map_err(|error| error.to_string())?;
     let api = Api::new(clients.build("explain", Budget::UNLIMITED));
     let answer = api.get(path).await;

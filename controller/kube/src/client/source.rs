@@ -15,13 +15,12 @@ use kube::{
     config::{AuthInfo, ExecInteractiveMode, Kubeconfig},
 };
 use outrigger_core::text::without_login;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
 use secrecy::ExposeSecret;
 use tower::{BoxError, util::BoxCloneSyncService};
 use tracing::{info, warn};
 
 use super::proxy::proxy;
-use crate::{certificate::pem_fault, error::chain};
+use crate::error::chain;
 
 /// Where the API server is and who we are to it.
 #[derive(Clone, Debug, Default)]
@@ -213,29 +212,18 @@ impl ApiServer {
         }
     }
 
-    /// A server at `url` that knows the users of the cluster too, such as this program's own, without a proxy. One of
-    /// `authorities`, in PEM, has signed its certificate; without any, it may have any certificate, which is for a server on
-    /// this machine alone.
-    ///
-    /// # Errors
-    /// PEM that cannot be read, as a sentence.
-    pub fn at(mut self, url: Uri, authorities: Option<&[u8]>) -> Result<Self, &'static str> {
+    /// The server at `url` on this machine, which knows the users of the cluster too, such as this program's own; without a
+    /// proxy, and with any certificate.
+    #[must_use]
+    pub fn at(mut self, url: Uri) -> Self {
         self.config.cluster_url = url;
         self.source = None;
         self.config.tls_server_name = None;
-        self.config.accept_invalid_certs = authorities.is_none();
+        self.config.accept_invalid_certs = true;
         self.config.root_cert_file = None;
-        self.config.root_cert = match authorities {
-            Some(pem) => {
-                let ders =
-                    CertificateDer::pem_slice_iter(pem).map(|der| der.map(|der| der.to_vec()));
-                let ders: Result<_, _> = ders.collect();
-                Some(ders.map_err(|error| pem_fault(&error))?)
-            }
-            None => None,
-        };
+        self.config.root_cert = None;
         self.way = Way::Network(None);
-        Ok(self)
+        self
     }
 
     /// The configuration as the files have it now, for the same server: another one may be another cluster's. Blocks on
