@@ -5,8 +5,6 @@
 
 #[path = "flags/document.rs"]
 mod document;
-#[path = "flags/fuzz.rs"]
-mod fuzz;
 #[path = "flags/ranges.rs"]
 mod ranges;
 #[path = "flags/upstream.rs"]

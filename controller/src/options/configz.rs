@@ -59,4 +59,37 @@ pub(super) fn object(flags: &Flags) -> Value {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use crate::options;
+
+    fn page(args: &[&str]) -> Value {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let config = options::parse_from(&args, &BTreeMap::new());
+        config.unwrap().pages.configz
+    }
+
+    #[test]
+    fn flags_keep_their_types() {
+        let page = page(&[
+            "--secure-port=10258",
+            "--controllers=*,-route",
+            "--leader-elect=T",
+            "--node-monitor-period=5000ms",
+            "--cluster-name=kubernetes",
+        ]);
+        let config = &page["cloudcontrollermanager.config.k8s.io"];
+        assert_eq!(config["kind"], "CloudControllerManagerConfiguration");
+        assert_eq!(config["Generic"]["Port"], 10258);
+        assert_eq!(config["Generic"]["Controllers"], json!(["*", "-route"]));
+        assert_eq!(config["Generic"]["LeaderElection"]["leaderElect"], true);
+        assert_eq!(config["KubeCloudShared"]["NodeMonitorPeriod"], "5s");
+        assert_eq!(config["KubeCloudShared"]["ClusterName"], "kubernetes");
+        assert_eq!(config["NodeController"]["ConcurrentNodeSyncs"], 32);
+        assert_eq!(config["NodeStatusUpdateFrequency"], "5m0s");
+        assert_eq!(config["ServiceController"]["ConcurrentServiceSyncs"], 32);
+    }
+}

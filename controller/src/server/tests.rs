@@ -1,15 +1,19 @@
 //! Over real sockets and TLS, with a scripted API server for the reviews.
 
 mod limits;
-mod pages;
-mod start;
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use http::Method;
+use prometheus_client::registry::Registry;
+use serde_json::json;
 
 use super::*;
 use crate::server::fixture::{
+    Settings, begin,
     client::{Identity, fetch},
-    cluster, serve, settings,
+    cluster::{Authority, Cluster},
+    serve, settings,
 };
 
 #[tokio::test]
@@ -79,21 +83,8 @@ async fn certificates_of_the_clusters_ca_say_who_asks() {
         "{}",
         reply.body
     );
-    let forged = cluster::Authority::new("another").sign("root", &["system:masters"]);
+    let forged = Authority::new("another").sign("root", &["system:masters"]);
     assert_eq!(server.get(&forged, "/healthz").await.code, 401);
-}
-
-#[tokio::test]
-async fn a_port_that_is_taken_is_named() {
-    let first = serve(|_| {}).await;
-    let mut serving = settings().serving;
-    serving.port = first.address.port();
-    let error = Server::bind(&serving).err().unwrap().to_string();
-    let expected = format!(
-        "failed to listen on {}: Address already in use",
-        first.address
-    );
-    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[tokio::test]
@@ -122,4 +113,169 @@ async fn the_end_does_not_wait_for_idle_connections() {
     end.await.unwrap().unwrap().unwrap();
     let after = tokio::net::TcpStream::connect(server.address).await;
     assert!(after.is_err());
+}
+
+#[tokio::test]
+async fn pages_answer_with_rights() {
+    let server = serve(|settings| {
+        settings.pages.configz = json!({"ClusterName": "blue"});
+    })
+    .await;
+    server.pages.dump("stores/nodes", || "3 nodes\n".into());
+    server
+        .checks
+        .add("provider", Scope::Readiness, || Err("down".into()));
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    for (path, code, part) in [
+        ("/configz", 200, r#""ClusterName":"blue""#),
+        ("/debug/", 200, "/debug/stores/nodes\n"),
+        ("/debug/stores/nodes", 200, "3 nodes\n"),
+        ("/debug/nothing", 404, "404 page not found\n"),
+        ("/debug/pprof/", 501, "perf record"),
+        (
+            "/debug/pprof/heap?debug=1",
+            501,
+            "process_resident_memory_bytes",
+        ),
+        ("/explain/nodes/a", 503, "this replica is starting"),
+        ("/readyz/provider", 500, "internal server error: down\n"),
+        ("/readyz", 500, "[-]provider failed: reason withheld\n"),
+        ("/livez", 200, "ok"),
+        (
+            "/metrics/slis",
+            200,
+            r#"kubernetes_healthchecks_total{name="provider",type="readyz",status="error"} 1"#,
+        ),
+    ] {
+        let reply = server.get(&admin, path).await;
+        assert_eq!(reply.code, code, "{path}");
+        assert!(reply.body.contains(part), "{path}: {}", reply.body);
+    }
+    let reset = fetch(server.address, &admin, Method::DELETE, "/metrics/slis", "").await;
+    assert_eq!(reset.body, "metrics reset\n");
+    let results = server.get(&admin, "/metrics/slis").await.body;
+    assert!(!results.contains("provider"), "{results}");
+}
+
+#[tokio::test]
+async fn verbosity_is_set_by_a_number() {
+    let server = serve(|_| {}).await;
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    let send = async |method, body| {
+        let reply = fetch(server.address, &admin, method, "/debug/flags/v", body).await;
+        (reply.code, reply.body)
+    };
+    let text = "successfully set klog.logging.verbosity to 4\n".to_owned();
+    assert_eq!(send(Method::PUT, "4").await, (200, text));
+    assert_eq!(send(Method::PUT, "many").await.0, 400);
+    let long: &'static str = Box::leak("4".repeat(2_000).into_boxed_str());
+    assert_eq!(send(Method::PUT, long).await.0, 413);
+    assert_eq!(
+        send(Method::GET, "").await,
+        (406, "unsupported http method\n".to_owned())
+    );
+    assert_eq!(server.verbosity.load(Relaxed), 4);
+}
+
+#[tokio::test]
+async fn a_flag_takes_pages_away() {
+    let server = serve(|settings| settings.pages.profiling = false).await;
+    server.pages.dump("queues", || "node: empty\n".into());
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    for path in [
+        "/debug/",
+        "/debug/queues",
+        "/debug/flags/v",
+        "/debug/pprof/profile",
+    ] {
+        let page = server.get(&admin, path).await;
+        assert_eq!(
+            (page.code, &*page.body),
+            (404, "404 page not found\n"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn probes_are_answered_before_the_api_server_is() {
+    let cluster = Cluster::new();
+    let server = begin(|_| {}, cluster, Registry::default());
+    server.checks.add("apiserver", Scope::Readiness, || {
+        Err("not reached yet".into())
+    });
+    // For every caller and every path: no access can be checked.
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    for identity in [Identity::Anonymous, Identity::Token("bad"), admin] {
+        for path in ["/healthz", "/livez"] {
+            let reply = server.get(&identity, path).await;
+            assert_eq!((reply.code, &*reply.body), (200, "ok"), "{path}");
+        }
+        let ready = server.get(&identity, "/readyz").await;
+        assert_eq!(ready.code, 500);
+        assert!(
+            ready.body.starts_with("[-]apiserver failed"),
+            "{}",
+            ready.body
+        );
+        for path in ["/metrics", "/readyz/apiserver", "/debug/", "/nothing"] {
+            let reply = server.get(&identity, path).await;
+            assert_eq!(reply.code, 503, "{path}");
+            assert!(
+                reply.body.contains("has not been reached yet"),
+                "{}",
+                reply.body
+            );
+        }
+    }
+    assert_eq!(server.cluster.reviews(), (0, 0));
+
+    server.access.look_up().await;
+    let scraper = Identity::Token("scraper");
+    assert_eq!(server.get(&scraper, "/metrics").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/metrics").await.code, 403);
+    assert_eq!(
+        server.get(&Identity::Token("bad"), "/healthz").await.code,
+        401
+    );
+}
+
+#[tokio::test]
+async fn a_path_that_is_always_allowed_needs_no_api_server() {
+    let paths = ["/healthz", "/metrics"].map(String::from);
+    let allow = |settings: &mut Settings| settings.authorization.always_allow_paths = paths.into();
+    let server = begin(allow, Cluster::new(), Registry::default());
+    assert_eq!(server.get(&Identity::Anonymous, "/metrics").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/readyz").await.code, 503);
+}
+
+/// Whoever has a certificate is as anyone until then.
+#[tokio::test]
+async fn cas_that_cannot_be_read_count_once_they_can() {
+    let server = begin(|_| {}, Cluster::new(), Registry::default());
+    server.cluster.refuses(true);
+    server.access.look_up().await;
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    assert_eq!(server.get(&admin, "/livez").await.code, 200);
+    assert_eq!(server.get(&admin, "/metrics").await.code, 500);
+    server.cluster.refuses(false);
+    server.access.look_up().await;
+    assert_eq!(server.get(&admin, "/metrics").await.code, 200);
+}
+
+#[test]
+fn a_file_of_cas_that_is_not_there_is_named() {
+    let mut settings = settings();
+    settings.authentication.client_ca_file = Some("/nowhere".into());
+    let access = Access::with(
+        &settings.authentication,
+        &settings.authorization,
+        None,
+        None,
+    );
+    let error = access.err().unwrap().to_string();
+    assert!(
+        error.starts_with("--client-ca-file /nowhere: No such file"),
+        "{error}"
+    );
 }

@@ -31,19 +31,6 @@ fn cli_4_unknown_flags_are_refused_with_a_name_that_is_near() {
 }
 
 #[test]
-fn cli_46_flags_of_kube_controller_manager_are_unknown() {
-    for flag in [
-        "show-hidden-metrics-for-version",
-        "disabled-metrics",
-        "allow-metric-labels",
-        "emulated-version",
-    ] {
-        let error = refusal(&[&format!("--{flag}=1")]);
-        assert!(error.starts_with("error: unexpected argument"), "{error}");
-    }
-}
-
-#[test]
 fn cli_10_lists_replace_the_default_and_then_grow() {
     let paths = |args: &[&str]| config(args).authorization.always_allow_paths;
     assert_eq!(

@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use outrigger_runtime::fixture::near::{self, Edit};
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -15,7 +13,6 @@ mod annotations;
 mod replica;
 mod trouble;
 
-use super::lease::LeaseObject;
 use crate::fixture::lease::Store;
 use replica::Replica;
 
@@ -255,53 +252,4 @@ fn an_identity_is_the_host_and_something_new() {
     let (host, uuid) = one.rsplit_once('_').unwrap();
     assert!(!host.is_empty());
     assert_eq!(uuid.len(), 36);
-}
-
-/// A Lease as another program may have written it.
-fn lease() -> Value {
-    json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "l", "namespace": "kube-system", "uid": "u", "resourceVersion": "7",
-                     "annotations": {"a": "b"}, "labels": {"c": "d"}},
-        "spec": {"holderIdentity": "h", "leaseDurationSeconds": 15, "leaseTransitions": 2, "strategy": "s",
-                 "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"},
-    })
-}
-
-proptest! {
-    /// A PUT replaces the whole Lease: fields that are not known here are in it.
-    #[test]
-    fn a_lease_loses_nothing(edits in prop::collection::vec(any::<Edit>(), 0..6)) {
-        let bytes = near::bytes(lease().to_string().as_bytes(), &edits);
-        let _ = serde_json::from_slice::<LeaseObject>(&bytes);
-        let read = near::value(&lease(), &edits);
-        let Ok(lease) = serde_json::from_value::<LeaseObject>(read.clone()) else {
-            return Ok(());
-        };
-        prop_assert_eq!(without_ours(json!(lease)), without_ours(read));
-    }
-}
-
-/// A Lease without the fields that the election writes, and without those that say nothing.
-fn without_ours(mut lease: Value) -> Value {
-    const OURS: [&str; 5] = [
-        "holderIdentity",
-        "leaseDurationSeconds",
-        "leaseTransitions",
-        "acquireTime",
-        "renewTime",
-    ];
-    if let Some(spec) = lease["spec"].as_object_mut() {
-        spec.retain(|key, _| !OURS.contains(&&**key));
-    }
-    if lease["spec"].is_null() {
-        lease["spec"] = json!({});
-    }
-    if let Some(metadata) = lease["metadata"].as_object_mut() {
-        let ours = ["uid", "resourceVersion", "annotations"];
-        metadata.retain(|key, value| {
-            !ours.contains(&&**key) || (*value != json!("") && *value != json!({}))
-        });
-    }
-    lease
 }
