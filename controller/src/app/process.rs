@@ -32,7 +32,7 @@ use outrigger_kube::{
     watch::Sight,
 };
 use outrigger_provider::{self as provider, Connect, Provider};
-use outrigger_runtime::history::History;
+use outrigger_runtime::{history::History, telemetry};
 
 /// Clients, servers and metrics of the process.
 pub(super) struct Process<'a> {
@@ -69,6 +69,7 @@ impl<'a> Process<'a> {
         let https = https.map(Server::bind).transpose();
         let https = https.map_err(|error| Fatal::setup(&error))?;
         let mut registry = Registry::default();
+        telemetry::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
         let end = CancellationToken::new();
         let webhook = config.webhook.as_ref().filter(|_| serves);

@@ -25,8 +25,7 @@ use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
 use super::{
-    counts::ServingMetrics,
-    places::Places,
+    places::{Places, ServingMetrics},
     tls::{Tls, TlsError},
 };
 use crate::server::settings::Serving;

@@ -53,7 +53,8 @@ macro_rules! metric_families {
                 group
             }
 
-            pub(crate) fn register_in(&self, registry: &mut ::prometheus_client::registry::Registry) {
+            /// Registers these.
+            $vis fn register_in(&self, registry: &mut ::prometheus_client::registry::Registry) {
                 $(registry.register($name, $help, self.$field.clone());)*
                 $(self.$inner.register_in(registry);)*
             }

@@ -13,7 +13,7 @@ use crate::server::fixture::{
     cluster::Cluster,
 };
 use outrigger_loops::queue::Queue;
-use outrigger_runtime::backoff::Backoff;
+use outrigger_runtime::{backoff::Backoff, telemetry};
 
 /// The request header of Prometheus 3.
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
@@ -24,6 +24,7 @@ const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=al
 /// A server whose registry is the program's, with a series in each family.
 async fn serve() -> (Running, Queue<u8>) {
     let mut registry = Registry::default();
+    telemetry::register(&mut registry);
     let metrics = Metrics::register(&mut registry);
     metrics.client.sample();
     metrics.csr.sample();
