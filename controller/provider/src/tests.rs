@@ -20,7 +20,6 @@ pub(super) mod rig;
 mod route_calls;
 mod route_lists;
 mod route_results;
-mod sdk;
 mod seen;
 mod skew;
 mod split_batches;
