@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 
 pub use self::handler::WebhookServer;
 use outrigger_kube::{patch::Operation, volumes};
-use outrigger_provider::{Error, Provider, VolumeLookup, VolumePurpose};
+use outrigger_provider::{Error, Provider, VolumeLookup};
 use outrigger_runtime::{metric_families, telemetry::TextLabels};
 
 /// The name in `--webhooks`, in metrics, and behind a slash in the path.
@@ -72,21 +72,18 @@ async fn decide(provider: &Provider, volume: VolumeView) -> Result<AdmissionVerd
     let decision = match step(&volume, served, Stage::Admission) {
         VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
         VolumeStep::Decide(decision) => decision,
-        VolumeStep::Ask => {
-            let purpose = VolumePurpose::Admission;
-            match provider.volumes().look_up(&volume, purpose).await {
-                Ok(VolumeLookup::Found(topology)) => {
-                    plan(&volume, &topology, served, Stage::Admission)
-                }
-                Ok(VolumeLookup::NotManaged { .. }) => {
-                    return Ok(AdmissionVerdict::Admit(Vec::new()));
-                }
-                Ok(VolumeLookup::Absent { reason }) => {
-                    return Ok(AdmissionVerdict::Refuse(absent(&volume, &reason)));
-                }
-                Err(error) => return refused(&error),
+        VolumeStep::Ask => match provider.volumes().look_up(&volume).await {
+            Ok(VolumeLookup::Found(topology)) => {
+                plan(&volume, &topology, served, Stage::Admission)
             }
-        }
+            Ok(VolumeLookup::NotManaged { .. }) => {
+                return Ok(AdmissionVerdict::Admit(Vec::new()));
+            }
+            Ok(VolumeLookup::Absent { reason }) => {
+                return Ok(AdmissionVerdict::Refuse(absent(&volume, &reason)));
+            }
+            Err(error) => return refused(&error),
+        },
     };
     Ok(match decision {
         VolumeDecision::Write { patch, .. } => {

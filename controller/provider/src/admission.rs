@@ -9,12 +9,13 @@
 //! | semaphores of a loop | keys of the loop | operators bound its work by flags |
 //! | window of a batch (`batch`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
-//! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
-//! | rates | a class or all, by urgency | the provider declares the rates of its cloud |
+//! | calls in flight | a class | the provider declares how many it takes at once |
+//! | rates | a class or all | the provider declares the rates of its cloud |
 //!
 //! The last three are here. A pause alone follows from another key's failure, and only where the reason
 //! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
-//! for the provider declares how many it accepts.
+//! for the provider declares how many it accepts. A single caller of each kind waits here, so that thousands of one kind keep
+//! no other from its turn.
 
 use std::{
     sync::{
@@ -25,7 +26,7 @@ use std::{
 };
 
 pub(super) use outrigger_api::v1::CallClass;
-use outrigger_api::v1::ErrorReason;
+use outrigger_api::{Method, v1::ErrorReason};
 use outrigger_core::error_class::CLASS_PAUSE;
 use parking_lot::Mutex;
 use tokio::{
@@ -38,11 +39,35 @@ use super::{Error, metrics::ProviderMetrics};
 use outrigger_runtime::telemetry::Repeats;
 
 mod limits;
-mod urgency;
 
 use limits::CallLimits;
 pub(super) use limits::Rate;
-pub(super) use urgency::{CLASSES, Urgency, class_label};
+
+/// Classes of calls that are limited and paused, each for itself.
+pub(super) const CLASSES: [CallClass; 4] = [
+    CallClass::Instances,
+    CallClass::LoadBalancers,
+    CallClass::Routes,
+    CallClass::Volumes,
+];
+
+/// The value of the metric's label `class`.
+pub(super) const fn class_label(class: CallClass) -> &'static str {
+    match class {
+        CallClass::Unspecified => "none",
+        CallClass::All => "all",
+        CallClass::Instances => "instances",
+        CallClass::LoadBalancers => "load_balancers",
+        CallClass::Routes => "routes",
+        CallClass::Volumes => "volumes",
+    }
+}
+
+/// Returns true if a call counts as one of those in flight. Looks at load balancers and routes do not: a long list must not
+/// delay changes.
+const fn is_counted(method: &Method) -> bool {
+    method.changes_cloud || matches!(method.class, CallClass::Instances | CallClass::Volumes)
+}
 
 /// Pause after a `RATE_LIMITED` without `RetryInfo`.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
@@ -64,8 +89,8 @@ const fn pauses_for(reason: ErrorReason) -> Option<(Duration, Duration)> {
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Mutex<CallLimits>,
-    /// By urgency.
-    turns: [Turn<()>; Urgency::ALL.len()],
+    /// By class, for calls that count as in flight and for those that do not.
+    turns: [[Turn<()>; 2]; CallClass::Volumes as usize + 1],
     /// Wakes the calls that wait, after a change that no clock announces.
     changed: watch::Sender<()>,
     /// Reasons of pauses.
@@ -77,16 +102,10 @@ pub(super) struct Admission {
 #[derive(Debug)]
 pub(super) struct Permit {
     admission: Arc<Admission>,
-    urgency: Urgency,
+    method: &'static Method,
     started: Instant,
     /// True while the call counts as answered.
     has_succeeded: AtomicBool,
-}
-
-/// A call that waits, until it is dropped.
-struct Place {
-    admission: Arc<Admission>,
-    urgency: Urgency,
 }
 
 impl Admission {
@@ -118,28 +137,28 @@ impl Admission {
         self.limits.lock().paused_until(class, Instant::now())
     }
 
-    /// Waits for the turn of one caller among those of the same urgency, in their order: of thousands that wait, the end
-    /// of a call wakes one.
-    pub(super) async fn turn(&self, urgency: Urgency) -> TurnGuard<'_, ()> {
-        self.turns[urgency as usize].lock().await
+    /// Waits for the turn of one caller among those of the same kind, in their order: of thousands that wait, the end of a
+    /// call wakes one.
+    pub(super) async fn turn(&self, method: &Method) -> TurnGuard<'_, ()> {
+        let [other, counted] = &self.turns[method.class as usize];
+        let turn = if is_counted(method) { counted } else { other };
+        turn.lock().await
     }
 
-    /// Waits until a call of this urgency may go out.
-    pub(super) async fn enter(self: &Arc<Self>, urgency: Urgency) -> Permit {
+    /// Waits until a call of `method` may go out.
+    pub(super) async fn enter(self: &Arc<Self>, method: &'static Method) -> Permit {
         let mut changed = self.changed.subscribe();
-        let mut place = None;
         loop {
             let started = Instant::now();
-            let admitted = self.limits.lock().admit(urgency, started);
+            let admitted = self.limits.lock().admit(method, started);
             let Err(until) = admitted else {
                 return Permit {
                     admission: Arc::clone(self),
-                    urgency,
+                    method,
                     started,
                     has_succeeded: AtomicBool::new(false),
                 };
             };
-            place.get_or_insert_with(|| Place::new(self, urgency));
             let elapsed = async {
                 match until {
                     Some(until) => sleep_until(until).await,
@@ -155,28 +174,11 @@ impl Admission {
     }
 }
 
-impl Place {
-    fn new(admission: &Arc<Admission>, urgency: Urgency) -> Self {
-        *admission.limits.lock().waiting(urgency) += 1;
-        Self {
-            admission: Arc::clone(admission),
-            urgency,
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        *self.admission.limits.lock().waiting(self.urgency) -= 1;
-        self.admission.changed.send_replace(());
-    }
-}
-
 impl Permit {
     /// No call is made with it: its token is there for another call.
     pub(super) fn unused(&self) {
         let mut limits = self.admission.limits.lock();
-        limits.give_back(self.urgency.class());
+        limits.give_back(self.method.class);
         drop(limits);
         self.admission.changed.send_replace(());
     }
@@ -212,7 +214,7 @@ impl Permit {
         };
         let concerned = match reason {
             ErrorReason::CredentialsInvalid => CallClass::All,
-            _ => self.urgency.class(),
+            _ => self.method.class,
         };
         let pause = {
             let mut limits = self.admission.limits.lock();
@@ -241,12 +243,12 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut limits = self.admission.limits.lock();
         if *self.has_succeeded.get_mut() {
-            for class in [CallClass::All, self.urgency.class()] {
+            for class in [CallClass::All, self.method.class] {
                 limits.class(class).pause.succeeded(self.started);
             }
         }
-        if self.urgency.is_counted() {
-            limits.class(self.urgency.class()).in_flight -= 1;
+        if is_counted(self.method) {
+            limits.class(self.method.class).in_flight -= 1;
             drop(limits);
             self.admission.changed.send_replace(());
         }

@@ -1,4 +1,4 @@
-//! `BatchGetInstances`: each Node waits for the next call of its urgency, which is no larger than the provider accepts.
+//! `BatchGetInstances`: each Node waits for the next call of its purpose, which is no larger than the provider accepts.
 //!
 //! ```text
 //!  ask ─► waiting, for 25 to 250 ms ─► admission ─► send ─► one result for each
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Error, LookupPurpose, Session, Shared,
-    admission::{Permit, Urgency},
-    lookup::{LookupAnswer, NodeLookup, RPC},
+    admission::Permit,
+    lookup::{LookupAnswer, METHOD, NodeLookup, RPC},
     preconditions::Preconditions,
 };
 
@@ -89,19 +89,18 @@ impl Lookups {
         shared: &Arc<Shared>,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let batcher = |urgency| {
+        let batcher = || {
             let (lookups, arriving) = mpsc::unbounded_channel();
             let batcher = Batcher {
                 shared: Arc::clone(shared),
-                urgency,
                 arriving,
                 waiting: Vec::new(),
             };
             (lookups, batcher)
         };
-        let (initialization, of_initialization) = batcher(Urgency::Initialization);
-        let (lifecycle, of_lifecycle) = batcher(Urgency::Lifecycle);
-        let (refresh, of_refresh) = batcher(Urgency::Refresh);
+        let (initialization, of_initialization) = batcher();
+        let (lifecycle, of_lifecycle) = batcher();
+        let (refresh, of_refresh) = batcher();
         let run = async move {
             let batchers = async {
                 tokio::join!(
@@ -150,10 +149,9 @@ impl Lookups {
     }
 }
 
-/// Makes the calls of one urgency.
+/// Makes the calls of one purpose.
 struct Batcher {
     shared: Arc<Shared>,
-    urgency: Urgency,
     arriving: mpsc::UnboundedReceiver<Asked>,
     /// Lookups that have not gone out, oldest first.
     waiting: Vec<Asked>,
@@ -164,7 +162,7 @@ impl Batcher {
         let mut calls = JoinSet::new();
         loop {
             self.gather().await;
-            let admitted = self.shared.admit(self.urgency).await;
+            let admitted = self.shared.admit(METHOD).await;
             // All that wait by now may join.
             while let Ok(lookup) = self.arriving.try_recv() {
                 self.waiting.push(lookup);

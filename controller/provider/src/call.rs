@@ -14,11 +14,10 @@ use uuid::Uuid;
 
 use super::{
     Error, Session, Shared,
-    admission::{Permit, Urgency},
-    channel::Channel,
+    admission::Permit,
+    channel::{self, Channel},
     metrics::ProviderMetrics,
     preconditions::Preconditions,
-    rpc,
 };
 
 /// A call of a method of the contract.
@@ -64,7 +63,7 @@ impl<M: MethodRequest> ProviderCall for M {
         channel: Channel,
         max_send: usize,
     ) -> Result<M::Response, Status> {
-        rpc::client_streaming(
+        channel::client_streaming(
             channel,
             max_send,
             call.map(|message| tokio_stream::once(message)),
@@ -153,7 +152,10 @@ impl Shared {
     }
 
     /// Waits for a permit of a call. Returns it with the session to make the call on.
-    pub(super) async fn admit(&self, urgency: Urgency) -> Result<(Permit, Arc<Session>), Error> {
+    pub(super) async fn admit(
+        &self,
+        method: &'static Method,
+    ) -> Result<(Permit, Arc<Session>), Error> {
         let mut sessions = self.session.subscribe();
         loop {
             let session = self.session()?;
@@ -161,7 +163,7 @@ impl Shared {
                 biased;
                 // No call waits without a session.
                 Ok(()) = sessions.changed() => {}
-                permit = self.admission.enter(urgency) => return Ok((permit, session)),
+                permit = self.admission.enter(method) => return Ok((permit, session)),
             }
         }
     }

@@ -18,7 +18,6 @@ use super::{
 };
 
 mod heartbeat;
-mod publish;
 
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
 const REFUSED: Duration = Duration::from_mins(1);

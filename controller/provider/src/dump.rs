@@ -36,5 +36,5 @@ fn write(lines: &mut String, shared: &Shared) -> std::fmt::Result {
         }
         None => writeln!(lines, "session: none")?,
     }
-    writeln!(lines, "health: {:#?}", *shared.health.borrow())
+    writeln!(lines, "health: {:#?}", *shared.health.lock())
 }

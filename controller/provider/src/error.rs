@@ -128,26 +128,12 @@ pub enum Error {
     },
     /// The request alone is larger than the largest message that the provider accepts.
     #[error(
-        "{rpc}: {bytes} bytes are more than the {limit} that the provider accepts in one message"
+        "{rpc}: {bytes} bytes are more than the {limit} that the provider accepts in one message; its nodes are sent once, in \
+         parts, if it serves node sets"
     )]
     TooLarge {
         /// Name of the method.
         rpc: &'static str,
-        /// Size of the encoded request.
-        bytes: usize,
-        /// Named by the provider at handshake.
-        limit: usize,
-    },
-    /// A request that carries its nodes, as it does to a provider without node sets, is larger than that.
-    #[error(
-        "{rpc}: with its {nodes} nodes the call has {bytes} bytes, more than the {limit} that the provider accepts in \
-         one message; a provider that serves node sets is sent the nodes once, in parts"
-    )]
-    NodesTooLarge {
-        /// Name of the method.
-        rpc: &'static str,
-        /// Number of nodes in it.
-        nodes: usize,
         /// Size of the encoded request.
         bytes: usize,
         /// Named by the provider at handshake.
@@ -214,9 +200,7 @@ impl Error {
                 retry_after,
                 ..
             } => class_of(*reason, *retry_after),
-            Self::TooLarge { .. } | Self::NodesTooLarge { .. } | Self::SourceRanges(_) => {
-                ErrorClass::Invalid
-            }
+            Self::TooLarge { .. } | Self::SourceRanges(_) => ErrorClass::Invalid,
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
     }

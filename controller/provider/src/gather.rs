@@ -7,8 +7,11 @@ use tokio::time::timeout;
 use tonic::{Request, Status};
 
 use super::{
-    Error, Session, Shared, admission::Permit, call::ProviderCall, channel::Channel,
-    preconditions::Preconditions, rpc,
+    Error, Session, Shared,
+    admission::Permit,
+    call::ProviderCall,
+    channel::{self, Channel},
+    preconditions::Preconditions,
 };
 
 /// More than any cluster has of anything: a list that does not end.
@@ -60,7 +63,7 @@ impl<M: MethodRequest<Response: ListPage<Item = C::Entry>>, C: Collector> Provid
             let after = silence;
             Ok(Err(Error::Timeout { rpc, after }))
         };
-        let opening = rpc::server_streaming(channel, max_send, request);
+        let opening = channel::server_streaming(channel, max_send, request);
         let Ok(stream) = timeout(silence, opening).await else {
             return silent();
         };

@@ -1,22 +1,31 @@
 //! Calls about instances.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
 
 use outrigger_api::{
     MethodRequest,
     v1::{self, GetStatusRequest},
 };
-use outrigger_core::node::{NodeView, instance::Instance};
+use outrigger_core::{
+    forbidden_addresses::ForbiddenAddresses,
+    node::{NodeView, answer::Rules, instance::Instance, ownership::Prefixes},
+};
 use tokio::time::sleep_until;
 use tracing::warn;
 
 use super::{
-    Error, LookupAnswer, LookupPurpose, Provider, Session, WantedInstances,
+    Error, InstancesCapability, LookupAnswer, LookupPurpose, Provider, Session,
     admission::CallClass,
-    gather::ListRequest,
-    list::ListedInstances,
+    gather::{Collector, ListRequest},
     lookup::{self, NodeLookup, without_asking},
 };
+
+/// Which instances of a list are of interest: an account may have many machines that are no Nodes.
+pub type WantedInstances = Arc<dyn Fn(&Instance) -> bool + Send + Sync>;
 
 /// Calls about instances.
 #[derive(Clone, Copy)]
@@ -108,10 +117,7 @@ impl Instances<'_> {
         is_relevant: WantedInstances,
     ) -> Result<Vec<Instance>, Error> {
         let rpc = v1::ListInstancesRequest::METHOD.name;
-        let (permit, session) = self
-            .0
-            .admit::<v1::ListInstancesRequest>(purpose.into())
-            .await?;
+        let (permit, session) = self.0.admit::<v1::ListInstancesRequest>().await?;
         let offered = session.instances.as_ref();
         let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.0.shared.metrics.asked(purpose);
@@ -141,5 +147,68 @@ impl Instances<'_> {
             warn!(left_out, total, %error, "instances left out of the list");
         }
         Ok(listed)
+    }
+}
+
+/// The instances that are wanted, of those that a list has shown so far.
+struct ListedInstances {
+    purpose: LookupPurpose,
+    prefixes: Prefixes,
+    empty_provider_id: bool,
+    forbidden: ForbiddenAddresses,
+    is_relevant: WantedInstances,
+    /// Hashes of the provider IDs: a long list has more IDs than there is room for.
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+    listed: Vec<Instance>,
+    total: usize,
+    left_out: usize,
+    refused: Option<Error>,
+    has_one_twice: bool,
+}
+
+impl ListedInstances {
+    fn new(
+        purpose: LookupPurpose,
+        offered: &InstancesCapability,
+        is_relevant: WantedInstances,
+    ) -> Self {
+        Self {
+            purpose,
+            prefixes: offered.prefixes.clone(),
+            empty_provider_id: offered.without_provider_id,
+            forbidden: offered.forbidden.clone(),
+            is_relevant,
+            hashes: HashSet::new(),
+            hasher: RandomState::new(),
+            listed: Vec::new(),
+            total: 0,
+            left_out: 0,
+            refused: None,
+            has_one_twice: false,
+        }
+    }
+}
+
+impl Collector for ListedInstances {
+    type Entry = v1::Instance;
+
+    fn take(&mut self, entry: v1::Instance) {
+        self.total += 1;
+        let id = &*entry.provider_id;
+        self.has_one_twice |= !id.is_empty() && !self.hashes.insert(self.hasher.hash_one(id));
+        let rules = Rules {
+            prefixes: &self.prefixes,
+            empty_provider_id: self.empty_provider_id,
+            forbidden: &self.forbidden,
+        };
+        match lookup::read_instance(entry, self.purpose, rules) {
+            Ok(instance) if (self.is_relevant)(&instance) => self.listed.push(instance),
+            Ok(_) => {}
+            Err(error) => {
+                self.left_out += 1;
+                self.refused = Some(error);
+            }
+        }
     }
 }

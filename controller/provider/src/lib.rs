@@ -16,7 +16,6 @@ mod call;
 mod channel;
 mod connection;
 mod dump;
-mod endpoint;
 mod error;
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]
@@ -25,7 +24,6 @@ mod gather;
 mod handshake;
 mod health;
 mod instances;
-mod list;
 mod load_balancers;
 mod lookup;
 mod metrics;
@@ -33,7 +31,6 @@ mod node_sets;
 mod preconditions;
 mod provider;
 mod routes;
-mod rpc;
 mod session;
 mod socket;
 mod state;
@@ -46,11 +43,8 @@ use std::time::Duration;
 use outrigger_core::effects::GrantedPrefixes;
 
 pub use batch::BatchAnswer;
-pub use endpoint::Endpoint;
 pub use error::Error;
-pub use health::{Dependency, ProviderHealth, Quota};
-pub use instances::Instances;
-pub use list::WantedInstances;
+pub use instances::{Instances, WantedInstances};
 pub use load_balancers::{
     LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
 };
@@ -61,10 +55,10 @@ pub use routes::{RouteAnswer, Routes};
 pub use session::{
     HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability, Session,
 };
-pub use socket::ProviderSocket;
+pub use socket::{Endpoint, ProviderSocket};
 pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
-pub use volumes::{VolumeLookup, VolumePurpose, Volumes, VolumesCapability};
+pub use volumes::{VolumeLookup, Volumes, VolumesCapability};
 
 use provider::Shared;
 
@@ -102,8 +96,7 @@ pub struct Cluster {
     pub service_cidrs: Vec<String>,
 }
 
-/// The purpose of a lookup: its urgency, the wanted detail, and how old the answer may be. Where
-/// calls have to wait, the first of these goes first.
+/// The purpose of a lookup: the wanted detail, and how old the answer may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LookupPurpose {
     /// To initialise a node: all but the power state, as it is now.

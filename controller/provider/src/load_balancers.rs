@@ -14,7 +14,7 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, wire};
+use super::{Error, Provider, Session, gather::ListRequest, wire};
 
 mod answer;
 mod identities;
@@ -40,7 +40,12 @@ impl LoadBalancers<'_> {
     pub async fn slot(self) -> Slot {
         loop {
             self.0.shared.session_that(|_| true).await;
-            if let Ok((permit, session)) = self.0.shared.admit(Urgency::LoadBalancers).await {
+            if let Ok((permit, session)) = self
+                .0
+                .shared
+                .admit(v1::EnsureLoadBalancerRequest::METHOD)
+                .await
+            {
                 return Slot::new(permit, session);
             }
         }
@@ -70,9 +75,7 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let admitted = self
-            .0
-            .admit::<v1::GetLoadBalancerRequest>(Urgency::LoadBalancerChecks);
+        let admitted = self.0.admit::<v1::GetLoadBalancerRequest>();
         let (permit, session) = admitted.await?;
         let slot = Slot::new(permit, session).used();
         self.call::<v1::GetLoadBalancerRequest>(&slot, service, targets)
@@ -210,10 +213,7 @@ impl LoadBalancers<'_> {
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(self) -> Result<Vec<OwnedLoadBalancer>, Error> {
-        let (permit, session) = self
-            .0
-            .admit::<v1::ListLoadBalancersRequest>(Urgency::LoadBalancerChecks)
-            .await?;
+        let (permit, session) = self.0.admit::<v1::ListLoadBalancersRequest>().await?;
         let list = || ListRequest {
             message: v1::ListLoadBalancersRequest::default(),
             collector: Vec::new(),
@@ -238,10 +238,7 @@ impl LoadBalancers<'_> {
         if operation == PlanOperation::Ensure {
             ranges(service)?;
         }
-        let (permit, session) = self
-            .0
-            .admit::<v1::PlanLoadBalancerRequest>(Urgency::LoadBalancerChecks)
-            .await?;
+        let (permit, session) = self.0.admit::<v1::PlanLoadBalancerRequest>().await?;
         let shared = &self.0.shared;
         let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
             context: None,

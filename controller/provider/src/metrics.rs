@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
+use outrigger_api::v1::QuotaStatus;
 use outrigger_core::cluster_uid::ClusterUid;
 use prometheus_client::metrics::{
     counter::Counter,
@@ -10,7 +11,7 @@ use prometheus_client::metrics::{
     histogram::{Histogram, exponential_buckets},
 };
 
-use super::{Error, LookupPurpose, ProviderHealth, ProviderState, Session, error};
+use super::{Error, LookupPurpose, ProviderState, Session, error};
 use outrigger_runtime::{
     metric_families,
     telemetry::{Labels, TextLabels},
@@ -90,14 +91,12 @@ impl ProviderMetrics {
         self.asked(LookupPurpose::Lifecycle);
         self.cluster_uid(&ClusterUid::judge(None, None));
         self.paused("instances", "rate_limited", Duration::from_secs(1));
-        self.health(&ProviderHealth {
-            quotas: vec![super::Quota {
-                name: "reads \"per\" second\n".into(),
-                limit: 100,
-                remaining: 7,
-            }],
-            ..ProviderHealth::default()
-        });
+        self.quotas(&[QuotaStatus {
+            name: "reads \"per\" second\n".into(),
+            limit: 100,
+            remaining: 7,
+            resets_at: None,
+        }]);
         let labels = ["name", "version", "minor"].map(|name| (name, "\\".to_owned()));
         self.info.get_or_create(&labels).set(1);
     }
@@ -147,11 +146,11 @@ impl ProviderMetrics {
         self.state_changes.get_or_create(&labels).inc();
     }
 
-    pub(super) fn health(&self, health: &ProviderHealth) {
+    pub(super) fn quotas(&self, quotas: &[QuotaStatus]) {
         self.quota_limit.clear();
         self.quota_remaining.clear();
-        for quota in &health.quotas {
-            let labels = [("quota", quota.name.to_string())];
+        for quota in quotas {
+            let labels = [("quota", quota.name.clone())];
             self.quota_limit
                 .get_or_create(&labels)
                 .set(quota.limit as f64);
@@ -227,7 +226,7 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
             ("ABORTED", "not_sent")
         }
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
-        Error::TooLarge { .. } | Error::NodesTooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
+        Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotOffered { .. } => ("UNIMPLEMENTED", "not_sent"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),
     }

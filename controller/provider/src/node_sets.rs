@@ -14,7 +14,6 @@ use outrigger_api::{
 };
 use outrigger_core::targets::{Revision, Targets, is_same_to_provider};
 use parking_lot::Mutex;
-use prost::Message;
 use tokio::{sync, time::Instant};
 use tracing::debug;
 
@@ -145,16 +144,6 @@ impl Shared {
                     is_first = false;
                     debug!(rpc, "node set unknown to the provider");
                     self.synced_nodes.mark_unknown(sync);
-                }
-                (Err(Error::TooLarge { rpc, bytes, limit }), None)
-                    if wire_targets(targets, &session, false).encoded_len() > bytes / 2 =>
-                {
-                    return Err(Error::NodesTooLarge {
-                        rpc,
-                        nodes: targets.nodes().len(),
-                        bytes,
-                        limit,
-                    });
                 }
                 (result, _) => return result,
             }

@@ -2,20 +2,24 @@
 
 use std::{future, sync::Arc};
 
-use outrigger_api::{MethodRequest, v1::GetStatusRequest};
+use outrigger_api::{
+    MethodRequest,
+    v1::{GetStatusRequest, GetStatusResponse},
+};
 use outrigger_core::{
     cluster_uid::ClusterUid,
     effects::{Dropped, Effects, RawEffects},
     node::NodeView,
 };
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    Connect, Error, Instances, LoadBalancers, Options, ProviderHealth, ProviderMetrics,
-    ProviderState, Routes, Session, Volumes,
-    admission::{Admission, Permit, Urgency},
+    Connect, Error, Instances, LoadBalancers, Options, ProviderMetrics, ProviderState, Routes,
+    Session, Volumes,
+    admission::{Admission, Permit},
     batch::Lookups,
     call::send,
     connection::Manager,
@@ -56,7 +60,7 @@ impl Provider {
             allow_untagged: options.allow_untagged,
             state: watch::Sender::new(ProviderState::default()),
             session: watch::Sender::new(None),
-            health: watch::Sender::new(ProviderHealth::default()),
+            health: Mutex::default(),
             standby: watch::Sender::new(options.standby),
             admission: Arc::new(Admission::new(metrics.clone())),
             synced_nodes: SyncedNodes::default(),
@@ -130,11 +134,6 @@ impl Provider {
             false
         };
         self.shared.session_that(never).await;
-    }
-
-    /// The provider's last report about its dependencies and quotas.
-    pub fn health(&self) -> ProviderHealth {
-        self.shared.health.borrow().clone()
     }
 
     /// Waits until the provider serves. Returns at once if it does.
@@ -218,13 +217,10 @@ impl Provider {
     }
 
     /// [`Shared::admit`] in turn, but not past the stop, and only where the provider declares the method.
-    pub(super) async fn admit<M: MethodRequest>(
-        &self,
-        urgency: Urgency,
-    ) -> Result<(Permit, Arc<Session>), Error> {
+    pub(super) async fn admit<M: MethodRequest>(&self) -> Result<(Permit, Arc<Session>), Error> {
         let admitted = async {
-            let _turn = self.shared.admission.turn(urgency).await;
-            self.shared.admit(urgency).await
+            let _turn = self.shared.admission.turn(M::METHOD).await;
+            self.shared.admit(M::METHOD).await
         };
         let admitted = self.preconditions.wait(M::METHOD.name, admitted).await?;
         let (permit, session) = admitted?;
@@ -286,7 +282,7 @@ impl Provider {
             Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }
-            Ok(Ok((_, status))) => match health::read(&status).0 {
+            Ok(Ok((_, mut status))) => match health::read(&mut status) {
                 ProviderState::Ready => None,
                 other => Some(other.to_string().into()),
             },
@@ -302,7 +298,8 @@ pub(super) struct Shared {
     pub(super) allow_untagged: bool,
     pub(super) state: watch::Sender<ProviderState>,
     pub(super) session: watch::Sender<Option<Arc<Session>>>,
-    pub(super) health: watch::Sender<ProviderHealth>,
+    /// The provider's last report; empty before its first answer.
+    pub(super) health: Mutex<GetStatusResponse>,
     pub(super) standby: watch::Sender<bool>,
     pub(super) admission: Arc<Admission>,
     pub(super) synced_nodes: SyncedNodes,

@@ -2,42 +2,28 @@
 
 use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
-    effects::RawEffects,
-    fault::Excerpt,
-    route::{ObservedRoute, WantedRoute},
+    fault::{Excerpt, Fault},
+    node::NodeAddress,
+    route::{ObservedRoute, RawRoute, WantedRoute},
 };
 use tracing::warn;
 
-use super::{Error, Provider, Session, admission::Urgency, gather::ListRequest, wire};
+use super::{
+    Error, Provider, Session,
+    batch::BatchAnswer,
+    gather::{Collector, ListRequest},
+    wire,
+};
 
-mod list;
-mod message;
+/// The provider's answer about one route: as it is known after its creation or deletion, or why that is not known.
+pub type RouteAnswer = BatchAnswer<ObservedRoute>;
 
-use list::CheckedRoutes;
-
-/// The provider's answer about one route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteAnswer {
-    /// The route, as it is known after its creation or deletion, or why that is not known.
-    pub result: Result<ObservedRoute, Error>,
-    /// Effects on the Node that the provider wants written whatever the result is, unchecked.
-    pub effects: RawEffects,
-}
-
-impl RouteAnswer {
-    fn new(result: Result<ObservedRoute, Error>, effects: Option<v1::KubernetesEffects>) -> Self {
-        let effects = effects.map(wire::effects).unwrap_or_default();
-        Self { result, effects }
-    }
-}
-
-impl From<Error> for RouteAnswer {
-    fn from(error: Error) -> Self {
-        Self {
-            effects: error.effects().cloned().unwrap_or_default(),
-            result: Err(error),
-        }
-    }
+fn answer(
+    result: Result<ObservedRoute, Error>,
+    effects: Option<v1::KubernetesEffects>,
+) -> RouteAnswer {
+    let effects = effects.map(wire::effects).unwrap_or_default();
+    BatchAnswer { result, effects }
 }
 
 /// Calls about routes.
@@ -61,10 +47,7 @@ impl Routes<'_> {
     /// # Errors
     /// Any [`Error`]: a list that is not complete is one.
     pub async fn list(self) -> Result<Vec<ObservedRoute>, Error> {
-        let (permit, session) = self
-            .0
-            .admit::<v1::ListRoutesRequest>(Urgency::RouteList)
-            .await?;
+        let (permit, session) = self.0.admit::<v1::ListRoutesRequest>().await?;
         let list = || ListRequest {
             message: v1::ListRoutesRequest::default(),
             collector: CheckedRoutes::default(),
@@ -100,11 +83,11 @@ impl Routes<'_> {
     ) -> RouteAnswer {
         let request = |_: &Session| v1::CreateRouteRequest {
             context: None,
-            route: Some(message::wanted(&route)),
+            route: Some(wanted(&route)),
         };
         match self.change(request, is_current).await {
-            Ok(answer) => RouteAnswer::new(made(&route, answer.found), answer.effects),
-            Err(error) => error.into(),
+            Ok(response) => answer(made(&route, response.found), response.effects),
+            Err(error) => Err(error).into(),
         }
     }
 
@@ -119,16 +102,16 @@ impl Routes<'_> {
     ) -> RouteAnswer {
         let request = |_: &Session| v1::DeleteRouteRequest {
             context: None,
-            route: Some(message::observed(&route)),
+            route: Some(observed(&route)),
         };
-        let answer = match self.change(request, is_current).await {
-            Ok(answer) => answer,
-            Err(error) => return error.into(),
+        let response = match self.change(request, is_current).await {
+            Ok(response) => response,
+            Err(error) => return Err(error).into(),
         };
         let rpc = v1::DeleteRouteRequest::METHOD.name;
-        let absent = answer.absent.map(|_| route);
+        let absent = response.absent.map(|_| route);
         let absent = absent.ok_or_else(|| Error::malformed(rpc, "deleted, but not absent"));
-        RouteAnswer::new(absent, answer.effects)
+        answer(absent, response.effects)
     }
 
     async fn change<M: MethodRequest>(
@@ -136,7 +119,7 @@ impl Routes<'_> {
         request: impl Fn(&Session) -> M,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<M::Response, Error> {
-        let (permit, session) = self.0.admit::<M>(Urgency::Routes).await?;
+        let (permit, session) = self.0.admit::<M>().await?;
         let preconditions = self.0.preconditions.only_while(is_current);
         let shared = &self.0.shared;
         shared
@@ -152,7 +135,7 @@ fn made(desired: &WantedRoute, shown: Option<v1::Route>) -> Result<ObservedRoute
     if shown == v1::Route::default() {
         return Ok(desired.as_made());
     }
-    let made = message::raw(shown).check();
+    let made = raw(shown).check();
     let made = made.map_err(|fault| malformed(&fault.to_string()))?;
     if made.destination() != desired.destination {
         let shown = Excerpt::of(&made.raw().destination_cidr);
@@ -161,4 +144,74 @@ fn made(desired: &WantedRoute, shown: Option<v1::Route>) -> Result<ObservedRoute
         )));
     }
     Ok(made)
+}
+
+/// Routes that keep the contract, and how many do not.
+#[derive(Default)]
+struct CheckedRoutes {
+    listed: Vec<ObservedRoute>,
+    left_out: usize,
+    fault: Option<Fault>,
+}
+
+impl Collector for CheckedRoutes {
+    type Entry = v1::Route;
+
+    fn take(&mut self, entry: v1::Route) {
+        match raw(entry).check() {
+            Ok(route) => self.listed.push(route),
+            Err(fault) => {
+                self.left_out += 1;
+                self.fault = Some(fault);
+            }
+        }
+    }
+}
+
+/// A route to be made.
+fn wanted(route: &WantedRoute) -> v1::Route {
+    v1::Route {
+        destination_cidr: route.destination.to_string(),
+        node_name: route.node_name.to_string(),
+        provider_id: route.provider_id.to_string(),
+        node_addresses: wire::addresses(&route.node_addresses),
+        node_uid: route.node_uid.to_string(),
+        ..v1::Route::default()
+    }
+}
+
+/// A route exactly as the provider named it.
+fn observed(route: &ObservedRoute) -> v1::Route {
+    let raw = route.raw();
+    v1::Route {
+        name: raw.name.clone(),
+        destination_cidr: raw.destination_cidr.clone(),
+        node_name: raw.node_name.clone(),
+        provider_id: raw.provider_id.clone(),
+        node_addresses: wire::addresses(&raw.node_addresses),
+        next_hop_ip: raw.next_hop_ip.clone(),
+        blackhole: raw.is_blackhole,
+        compare_node_addresses: raw.compares_addresses,
+        node_uid: String::new(),
+    }
+}
+
+/// A route as it arrives, unchecked.
+fn raw(route: v1::Route) -> RawRoute {
+    let addresses = route.node_addresses.into_iter();
+    RawRoute {
+        name: route.name,
+        destination_cidr: route.destination_cidr,
+        node_name: route.node_name,
+        provider_id: route.provider_id,
+        node_addresses: addresses
+            .map(|address| NodeAddress {
+                kind: address.r#type.into(),
+                address: address.address.into(),
+            })
+            .collect(),
+        next_hop_ip: route.next_hop_ip,
+        is_blackhole: route.blackhole,
+        compares_addresses: route.compare_node_addresses,
+    }
 }

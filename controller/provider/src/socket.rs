@@ -1,12 +1,80 @@
-//! The provider's socket: who may listen on it, and who could take its place.
+//! The provider's socket: where it is, and who may listen on it.
 
-use std::{fmt, fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
 
-use parking_lot::Mutex;
 use tokio::net::UnixStream;
-use tracing::warn;
 
-use super::{ByteStream, Connect, Connecting, Endpoint};
+use super::{ByteStream, Connect, Connecting};
+
+/// Longest path of a socket, in bytes. The kernel takes 107; the rest is for the temporary name
+/// that the other side binds first.
+const MAX_PATH: usize = 100;
+
+/// Where the provider listens: `unix:///run/outrigger/provider.sock`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    path: PathBuf,
+}
+
+impl Endpoint {
+    /// The socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl FromStr for Endpoint {
+    /// Why the text is not an endpoint.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix("unix:") else {
+            let network = [
+                "tcp:", "dns:", "ipv4:", "ipv6:", "http:", "https:", "vsock:",
+            ];
+            let is_network = network.iter().any(|scheme| text.starts_with(scheme))
+                || text.rsplit_once(':').is_some_and(|(_, port)| {
+                    !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+                });
+            return Err(if is_network {
+                format!(
+                    "provider endpoint {text:?} is a network address; only Unix sockets are supported, \
+                     since TCP without mutual TLS would let anyone answer: write unix:///path/to/provider.sock"
+                )
+            } else {
+                format!(
+                    "provider endpoint {text:?} is not a Unix socket; write unix:///path/to/provider.sock"
+                )
+            });
+        };
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
+            // `unix:provider.sock`, or `unix://run/…` where `run` is read as a host.
+            return Err(format!(
+                "provider endpoint {text:?} has no absolute path; write unix:///path/to/provider.sock, \
+                 with three slashes"
+            ));
+        }
+        if path.len() > MAX_PATH {
+            return Err(format!(
+                "provider endpoint {text:?} is too long: its path has {} bytes, at most {MAX_PATH} are possible",
+                path.len()
+            ));
+        }
+        Ok(Self { path: path.into() })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.path.display())
+    }
+}
 
 /// Makes connections to whichever process listens at an endpoint, if it belongs to a user that is accepted. That is
 /// asked of the kernel for each connection, before a byte is sent.
@@ -15,8 +83,6 @@ pub struct ProviderSocket {
     endpoint: Endpoint,
     /// Empty: any.
     users: Arc<[u32]>,
-    /// Why a third user could have answered the last connection.
-    replaceable: Arc<Mutex<Option<String>>>,
 }
 
 /// The process that listens is not one of the provider's users.
@@ -38,7 +104,6 @@ impl ProviderSocket {
         Self {
             endpoint,
             users: users.into(),
-            replaceable: Arc::default(),
         }
     }
 
@@ -50,49 +115,6 @@ impl ProviderSocket {
         let users = Arc::clone(&self.users);
         Err(ForeignListener { user, users })
     }
-
-    /// Logs once that a third user can put another process in the place of the one of `user`.
-    fn tell(&self, user: u32) {
-        let replaceable = self.replaceable_by_third(user);
-        let mut last = self.replaceable.lock();
-        if let Some(why) = &replaceable
-            && *last != replaceable
-        {
-            warn!(
-                error = %why,
-                "provider's socket is open to another user, whose process can answer in its place: let root or the \
-                 provider own the socket and its directory, and set --provider-user={user}"
-            );
-        }
-        *last = replaceable;
-    }
-
-    /// Why a third user can do so, where `--provider-user` names none.
-    fn replaceable_by_third(&self, user: u32) -> Option<String> {
-        if !self.users.is_empty() {
-            return None;
-        }
-        let owner = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.uid());
-        // The file system has it without a system call of its own.
-        let own = owner(Path::new("/proc/self"))?;
-        let path = self.endpoint.path();
-        let owners = [("socket", Some(path)), ("directory", path.parent())];
-        owners.into_iter().find_map(|(what, path)| {
-            let (path, uid) = (path?, owner(path?)?);
-            is_third(uid, own, user).then(|| {
-                format!(
-                    "the {what} {} belongs to user {uid}, who is neither root, the user of this process ({own}) nor \
-                     that of the provider ({user})",
-                    path.display()
-                )
-            })
-        })
-    }
-}
-
-/// The mode of a directory proves nothing: an `emptyDir` is root's and open to all.
-const fn is_third(owner: u32, own: u32, listens: u32) -> bool {
-    owner != 0 && owner != own && owner != listens
 }
 
 impl fmt::Display for ProviderSocket {
@@ -108,7 +130,6 @@ impl Connect for ProviderSocket {
             let stream = UnixStream::connect(socket.endpoint.path()).await?;
             let user = stream.peer_cred()?.uid();
             socket.accept(user).map_err(io::Error::other)?;
-            socket.tell(user);
             Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
     }
@@ -133,7 +154,7 @@ pub(super) fn hint(error: &io::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::MetadataExt};
 
     use tokio::net::UnixListener;
 
@@ -167,28 +188,54 @@ mod tests {
     }
 
     #[test]
-    fn only_a_third_users_socket_or_directory_can_be_taken() {
-        assert!(!is_third(0, 10_001, 10_002) && !is_third(10_001, 10_001, 10_002));
-        assert!(!is_third(10_002, 10_001, 10_002) && is_third(1_000, 10_001, 10_002));
-        assert!(is_third(1_000, 0, 0));
-        let dir = tempfile::tempdir().unwrap();
-        let own = fs::metadata(dir.path()).unwrap().uid();
-        // Directories of this process's user; an emptyDir is open to all.
-        for mode in [0o755, 0o777, 0o2777] {
-            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(
-                at(&dir.path().join("x"), &[]).replaceable_by_third(own),
-                None
-            );
-        }
-    }
-
-    #[test]
     fn each_error_of_a_socket_has_its_hint() {
         let hint = |kind: io::ErrorKind| hint(&kind.into());
         assert!(hint(io::ErrorKind::PermissionDenied).contains("mode 0660"));
         assert!(hint(io::ErrorKind::PermissionDenied).contains("fsGroup"));
         assert!(hint(io::ErrorKind::ConnectionRefused).contains("no process listens"));
         assert!(hint(io::ErrorKind::NotFound).contains("is this its endpoint"));
+    }
+
+    #[test]
+    fn an_endpoint_is_an_absolute_path_of_a_socket() {
+        for (text, path) in [
+            (
+                "unix:///run/outrigger/provider.sock",
+                "/run/outrigger/provider.sock",
+            ),
+            ("unix:/run/provider.sock", "/run/provider.sock"),
+        ] {
+            let endpoint: Endpoint = text.parse().unwrap();
+            assert_eq!(endpoint.path().to_str(), Some(path));
+            assert_eq!(endpoint.to_string(), format!("unix://{path}"));
+        }
+        let default: Endpoint = outrigger_api::DEFAULT_ENDPOINT.parse().unwrap();
+        assert_eq!(default.to_string(), outrigger_api::DEFAULT_ENDPOINT);
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_a_sentence_that_helps() {
+        let check = |text: &str, expected: &str| {
+            let error = text.parse::<Endpoint>().unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        };
+        check("/run/provider.sock", "is not a Unix socket; write unix:///");
+        check("", "is not a Unix socket");
+        check("file:///run/provider.sock", "is not a Unix socket");
+        check("unix:///run/", "has no absolute path");
+        check("unix:provider.sock", "has no absolute path");
+        check("unix://run/provider.sock", "with three slashes");
+        check("unix:///a\0b", "has no absolute path");
+        check("unix:", "has no absolute path");
+        check("tcp://127.0.0.1:50051", "TCP without mutual TLS");
+        check("127.0.0.1:50051", "is a network address");
+        check("localhost:50051", "is a network address");
+        check(&format!("unix:///{}", "x".repeat(100)), "has 101 bytes");
+        assert!(
+            format!("unix:///{}", "x".repeat(99))
+                .parse::<Endpoint>()
+                .is_ok()
+        );
     }
 }

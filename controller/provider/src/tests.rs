@@ -1,31 +1,23 @@
 //! The adapter against a scripted provider, over pipes, on the paused clock.
 
-mod alone;
 mod balancer_trouble;
+mod batches;
 mod calls;
 mod connecting;
-mod dump;
 mod fuzz;
-mod hanging;
 mod heartbeats;
 mod identity;
 mod instances;
-mod lists;
 mod load_balancers;
 mod lookups;
 mod node_sets;
+mod operators;
 mod preconditions;
 mod reports;
 pub(super) mod rig;
-mod route_calls;
-mod route_lists;
-mod route_results;
-mod seen;
+mod routes;
 mod skew;
-mod split_batches;
 mod untrusted;
-mod updates;
-mod urgency;
 mod volumes;
 
 use crate::fixture as fake;

@@ -4,30 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{
     MethodRequest,
-    v1::{self, AbsenceCertainty, ErrorReason, get_volume_response::Outcome},
+    v1::{
+        self, AbsenceCertainty, ErrorReason, get_volume_response::Outcome, volume_source::Source,
+    },
 };
 use outrigger_core::{
+    node::labels::{REGION, REGION_BETA, ZONE, ZONE_BETA},
     text,
-    volume::{ServedVolumes, VolumeTopology, VolumeView},
+    volume::{InTreeKind, RawTopology, ServedVolumes, VolumeSource, VolumeTopology, VolumeView},
 };
 use tokio::time::Instant;
 
 use super::{Error, Provider, Session, wire};
 
-mod message;
-
-pub(super) use message::kind;
-
 const RPC: &str = v1::GetVolumeRequest::METHOD.name;
-
-/// The purpose of a lookup of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VolumePurpose {
-    /// The API server waits for an answer about a volume that is being created.
-    Admission,
-    /// The volume exists.
-    Labels,
-}
 
 /// The provider's answer about a volume, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,15 +63,11 @@ impl Volumes<'_> {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub async fn look_up(
-        self,
-        volume: &VolumeView,
-        purpose: VolumePurpose,
-    ) -> Result<VolumeLookup, Error> {
-        let (permit, session) = self.0.admit::<v1::GetVolumeRequest>(purpose.into()).await?;
+    pub async fn look_up(self, volume: &VolumeView) -> Result<VolumeLookup, Error> {
+        let (permit, session) = self.0.admit::<v1::GetVolumeRequest>().await?;
         let request = |_: &Session| v1::GetVolumeRequest {
             context: None,
-            volume: Some(message::volume(volume)),
+            volume: Some(wire_volume(volume)),
         };
         let began = Instant::now();
         let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
@@ -95,7 +81,7 @@ fn read(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Error>
     let said = |reason: &str| text::message(reason).into();
     match outcome {
         Some(Outcome::Found(topology)) => {
-            let checked = message::raw(topology).check();
+            let checked = raw(topology).check();
             let checked = checked.map_err(|fault| Error::malformed(RPC, &fault.to_string()))?;
             Ok(VolumeLookup::Found(checked))
         }
@@ -118,5 +104,90 @@ fn read(outcome: Option<Outcome>, took: Duration) -> Result<VolumeLookup, Error>
             reason: said(&not_managed.reason),
         }),
         None => Err(Error::malformed(RPC, "an answer without an outcome")),
+    }
+}
+
+/// A volume of a request.
+fn wire_volume(volume: &VolumeView) -> v1::Volume {
+    let topology = [ZONE, REGION, ZONE_BETA, REGION_BETA].into_iter();
+    let labels = topology.filter_map(|key| {
+        let value = volume.labels.get(key)?;
+        Some((key.to_owned(), value.to_owned()))
+    });
+    v1::Volume {
+        name: volume.name.to_string(),
+        source: volume.source.as_ref().map(|of| v1::VolumeSource {
+            source: Some(source(of)),
+        }),
+        labels: labels.collect(),
+    }
+}
+
+fn source(source: &VolumeSource) -> Source {
+    match source {
+        VolumeSource::Csi {
+            driver,
+            volume_handle,
+            attributes,
+        } => {
+            let attributes = attributes.iter();
+            Source::Csi(v1::CsiVolumeSource {
+                driver: driver.to_string(),
+                volume_handle: volume_handle.to_string(),
+                volume_attributes: attributes
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            })
+        }
+        VolumeSource::InTree { kind, texts } => {
+            let [first, second, third] = texts.each_ref().map(ToString::to_string);
+            match kind {
+                InTreeKind::AwsElasticBlockStore => {
+                    Source::AwsElasticBlockStore(v1::AwsElasticBlockStoreVolumeSource {
+                        volume_id: first,
+                    })
+                }
+                InTreeKind::GcePersistentDisk => {
+                    Source::GcePersistentDisk(v1::GcePersistentDiskVolumeSource { pd_name: first })
+                }
+                InTreeKind::AzureDisk => Source::AzureDisk(v1::AzureDiskVolumeSource {
+                    disk_name: first,
+                    disk_uri: second,
+                    kind: third,
+                }),
+                InTreeKind::Cinder => Source::Cinder(v1::CinderVolumeSource { volume_id: first }),
+                InTreeKind::VsphereVolume => Source::VsphereVolume(v1::VsphereVolumeSource {
+                    volume_path: first,
+                    storage_policy_name: second,
+                    storage_policy_id: third,
+                }),
+            }
+        }
+    }
+}
+
+/// An in-tree kind of the handshake; a value of a later minor is none.
+pub(super) fn kind(kind: v1::VolumeSourceKind) -> Option<InTreeKind> {
+    match kind {
+        v1::VolumeSourceKind::Unspecified => None,
+        v1::VolumeSourceKind::AwsElasticBlockStore => Some(InTreeKind::AwsElasticBlockStore),
+        v1::VolumeSourceKind::GcePersistentDisk => Some(InTreeKind::GcePersistentDisk),
+        v1::VolumeSourceKind::AzureDisk => Some(InTreeKind::AzureDisk),
+        v1::VolumeSourceKind::Cinder => Some(InTreeKind::Cinder),
+        v1::VolumeSourceKind::VsphereVolume => Some(InTreeKind::VsphereVolume),
+    }
+}
+
+/// A topology as it arrives, unchecked.
+fn raw(topology: v1::VolumeTopology) -> RawTopology {
+    let terms = topology.node_terms.into_iter();
+    RawTopology {
+        labels: topology.labels.into_iter().collect(),
+        node_terms: terms
+            .map(|term| {
+                let requirements = term.requirements.into_iter();
+                requirements.map(|one| (one.key, one.values)).collect()
+            })
+            .collect(),
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn asked_node(view: &NodeView, session: &Session) -> v1::Node {
     }
 }
 
-fn addresses(addresses: &[NodeAddress]) -> Vec<v1::NodeAddress> {
+pub(super) fn addresses(addresses: &[NodeAddress]) -> Vec<v1::NodeAddress> {
     let sent = |address: &NodeAddress| v1::NodeAddress {
         r#type: owned(&address.kind),
         address: owned(&address.address),

@@ -17,7 +17,7 @@ use outrigger_kube::{
     error::ApiError,
     events::{EventContent, ObjectRef},
 };
-use outrigger_provider::{Session, VolumeLookup, VolumePurpose};
+use outrigger_provider::{Session, VolumeLookup};
 use outrigger_runtime::log_repeated;
 
 /// The volume's own label says something else than the cloud.
@@ -55,12 +55,7 @@ impl VolumeLabels {
     }
 
     async fn ask(&self, volume: Arc<VolumeView>, session: &Session) -> Outcome {
-        let lookup = self
-            .context
-            .provider
-            .volumes()
-            .look_up(&volume, VolumePurpose::Labels);
-        match lookup.await {
+        match self.context.provider.volumes().look_up(&volume).await {
             Ok(VolumeLookup::Found(topology)) => {
                 self.metrics.looked_up("found");
                 let Some(offered) = &session.volumes else {

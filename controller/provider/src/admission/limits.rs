@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::{self, ErrorReason};
+use outrigger_api::{
+    Method,
+    v1::{self, ErrorReason},
+};
 use tokio::time::Instant;
 
-use super::{CLASSES, CallClass, Urgency};
+use super::{CLASSES, CallClass, is_counted};
 
 /// Calls of a class in flight, until the provider has declared another number.
 const MAX_IN_FLIGHT: usize = 4;
@@ -15,8 +18,6 @@ const MAX_IN_FLIGHT: usize = 4;
 pub(super) struct CallLimits {
     /// By class; all together have a rate, and a pause.
     classes: [ClassLimits; CallClass::Volumes as usize + 1],
-    /// Calls that wait, by urgency.
-    waiting: [usize; Urgency::ALL.len()],
 }
 
 /// The limits on the calls of one class.
@@ -32,7 +33,6 @@ impl CallLimits {
     pub(super) fn new() -> Self {
         Self {
             classes: Default::default(),
-            waiting: Default::default(),
         }
     }
 
@@ -40,59 +40,30 @@ impl CallLimits {
         &mut self.classes[class as usize]
     }
 
-    /// Calls of this urgency that wait.
-    pub(super) const fn waiting(&mut self, urgency: Urgency) -> &mut usize {
-        &mut self.waiting[urgency as usize]
-    }
-
     /// Admits a call that goes out at once, or returns when to look again; none: after the end of another call.
-    pub(super) fn admit(&mut self, urgency: Urgency, now: Instant) -> Result<(), Option<Instant>> {
-        let class = urgency.class();
+    pub(super) fn admit(&mut self, method: &Method, now: Instant) -> Result<(), Option<Instant>> {
+        let class = method.class;
         if let Some(until) = self.paused_until(class, now) {
             return Err(Some(until));
         }
-        // More urgent calls that only wait for what this one would take.
-        let ahead = self.waiting.iter().zip(Urgency::ALL);
-        let ahead = ahead.take(urgency as usize).filter(|(_, other)| {
-            let is_of_class = other.class() == class;
-            let is_free = || self.has_token(other.class(), now);
-            !self.is_held(*other, now) && (is_of_class || is_free())
-        });
-        let (mut of_class, mut of_all) = (0, 0);
-        for (count, other) in ahead {
-            of_all += count;
-            of_class += if other.class() == class { *count } else { 0 };
-        }
-        let limits = &self.classes[class as usize];
-        if urgency.is_counted() && limits.in_flight + of_class >= limits.max_in_flight {
+        let limits = self.class(class);
+        if is_counted(method) && limits.in_flight >= limits.max_in_flight {
             return Err(None);
         }
-        let rates = [(class, of_class), (CallClass::All, of_all)];
-        for (class, ahead) in rates {
-            let bucket = self.classes[class as usize].rate.as_ref();
-            if let Some(until) = bucket.and_then(|bucket| bucket.next(now, ahead)) {
+        let rates = [class, CallClass::All];
+        for class in rates {
+            let bucket = self.class(class).rate.as_ref();
+            if let Some(until) = bucket.and_then(|bucket| bucket.next(now)) {
                 return Err(Some(until));
             }
         }
-        for (class, _) in rates {
+        for class in rates {
             if let Some(bucket) = &mut self.class(class).rate {
                 bucket.take(now);
             }
         }
-        self.class(class).in_flight += usize::from(urgency.is_counted());
+        self.class(class).in_flight += usize::from(is_counted(method));
         Ok(())
-    }
-
-    /// Returns true if calls of this urgency wait for the end of a pause or of another call.
-    fn is_held(&self, urgency: Urgency, now: Instant) -> bool {
-        let limits = &self.classes[urgency.class() as usize];
-        let is_full = urgency.is_counted() && limits.in_flight >= limits.max_in_flight;
-        is_full || self.paused_until(urgency.class(), now).is_some()
-    }
-
-    fn has_token(&self, class: CallClass, now: Instant) -> bool {
-        let bucket = self.classes[class as usize].rate.as_ref();
-        bucket.is_none_or(|bucket| bucket.next(now, 0).is_none())
     }
 
     /// The token of a call of `class` was not used.
@@ -218,7 +189,7 @@ impl Rate {
 }
 
 /// A token bucket, kept as the time at which it is full again. That of governor can neither be read
-/// without taking a token nor serve calls by their urgency.
+/// without taking a token nor take one back.
 #[derive(Debug)]
 struct TokenBucket {
     token: Duration,
@@ -237,10 +208,9 @@ impl TokenBucket {
         }
     }
 
-    /// When the next call may go out, if not now, once `ahead` others have.
-    fn next(&self, now: Instant, ahead: usize) -> Option<Instant> {
+    /// When the next call may go out, if not now.
+    fn next(&self, now: Instant) -> Option<Instant> {
         let full = self.full.map_or(now, |full| full.max(now));
-        let full = full + self.token.saturating_mul(ahead as u32);
         let earliest = full.checked_sub(self.tolerance)?;
         (earliest > now).then_some(earliest)
     }

@@ -1,10 +1,13 @@
 use futures::FutureExt;
+use outrigger_api::{MethodRequest, v1};
 use prometheus_client::registry::Registry;
 use tokio::time::{advance, timeout};
 
 use super::*;
 
-mod order;
+const LOOK_UP: &Method = v1::BatchGetInstancesRequest::METHOD;
+const ENSURE: &Method = v1::EnsureLoadBalancerRequest::METHOD;
+const GET: &Method = v1::GetLoadBalancerRequest::METHOD;
 
 fn admission() -> Arc<Admission> {
     Arc::new(Admission::new(ProviderMetrics::register(
@@ -14,8 +17,8 @@ fn admission() -> Arc<Admission> {
 
 impl Admission {
     /// A permit for a call that need not wait.
-    fn try_enter(self: &Arc<Self>, urgency: Urgency) -> Option<Permit> {
-        self.enter(urgency).now_or_never()
+    fn try_enter(self: &Arc<Self>, method: &'static Method) -> Option<Permit> {
+        self.enter(method).now_or_never()
     }
 
     /// Waits until `class` is not paused.
@@ -43,24 +46,24 @@ fn refused(reason: ErrorReason, retry_after: Option<Duration>) -> Error {
 /// Makes a call that fails, and returns for how many seconds its class is paused then.
 async fn fail(
     admission: &Arc<Admission>,
-    urgency: Urgency,
+    method: &'static Method,
     reason: ErrorReason,
     retry_after: Option<u64>,
 ) -> u64 {
-    let permit = admission.enter(urgency).await;
+    let permit = admission.enter(method).await;
     // A call takes some time.
     advance(Duration::from_millis(1)).await;
     permit.failed(&refused(reason, retry_after.map(secs)));
     drop(permit);
     let before = Instant::now();
-    admission.open(urgency.class()).await;
+    admission.open(method.class).await;
     let shut = before.elapsed().as_secs();
     advance(Duration::from_millis(1)).await;
     shut
 }
 
-async fn succeed(admission: &Arc<Admission>, urgency: Urgency) {
-    let permit = admission.enter(urgency).await;
+async fn succeed(admission: &Arc<Admission>, method: &'static Method) {
+    let permit = admission.enter(method).await;
     advance(Duration::from_millis(1)).await;
     permit.succeeded();
 }
@@ -68,7 +71,7 @@ async fn succeed(admission: &Arc<Admission>, urgency: Urgency) {
 #[tokio::test(start_paused = true)]
 async fn each_reason_pauses_for_its_time() {
     use ErrorReason as R;
-    let i = Urgency::Refresh;
+    let i = LOOK_UP;
     let admission = admission();
     assert_eq!(fail(&admission, i, R::RateLimited, None).await, 30);
     assert_eq!(fail(&admission, i, R::RateLimited, Some(7)).await, 7);
@@ -96,7 +99,7 @@ async fn each_reason_pauses_for_its_time() {
             expected
         );
     }
-    succeed(&admission, Urgency::LoadBalancers).await;
+    succeed(&admission, ENSURE).await;
     assert_eq!(fail(&admission, i, R::CredentialsInvalid, None).await, 60);
     for reason in [R::QuotaExceeded, R::Conflict, R::InvalidRequest] {
         assert_eq!(fail(&admission, i, reason, Some(9)).await, 0);
@@ -114,7 +117,7 @@ async fn a_connection_that_flaps_does_not_exceed_the_rate() {
     admission.renew(&rates, false);
     let started = Instant::now();
     for call in 0..15 {
-        admission.enter(Urgency::Refresh).await;
+        admission.enter(LOOK_UP).await;
         admission.renew(&rates, call % 2 == 0);
     }
     assert_eq!(started.elapsed(), secs(10));
@@ -126,7 +129,7 @@ async fn time_that_is_paused_already_counts_once() {
     let admission = Arc::new(Admission::new(ProviderMetrics::register(&mut registry)));
     let mut together = Vec::new();
     for _ in 0..3 {
-        together.push(admission.enter(Urgency::LoadBalancers).await);
+        together.push(admission.enter(ENSURE).await);
     }
     for permit in together {
         permit.failed(&refused(ErrorReason::RateLimited, Some(secs(2))));
@@ -149,12 +152,12 @@ async fn time_that_is_paused_already_counts_once() {
 async fn a_class_pauses_alone_except_for_credentials() {
     let admission = admission();
     let shut = |class| admission.paused_until(class).is_some();
-    let permit = admission.enter(Urgency::Refresh).await;
+    let permit = admission.enter(LOOK_UP).await;
     permit.failed(&refused(ErrorReason::RateLimited, None));
     assert!(
         shut(CallClass::Instances) && !shut(CallClass::LoadBalancers) && !shut(CallClass::Routes)
     );
-    let permit = admission.enter(Urgency::LoadBalancers).await;
+    let permit = admission.enter(ENSURE).await;
     permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
     assert!(CLASSES.into_iter().all(shut));
     admission.open(CallClass::LoadBalancers).await;
@@ -167,7 +170,7 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
     for reason in [ErrorReason::Overloaded, ErrorReason::CloudUnavailable] {
         let mut flying = Vec::new();
         for _ in 0..4 {
-            flying.push(admission.enter(Urgency::Refresh).await);
+            flying.push(admission.enter(LOOK_UP).await);
         }
         let started = Instant::now();
         for permit in flying {
@@ -178,36 +181,18 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
         assert_eq!(started.elapsed(), Duration::from_millis(1100));
         advance(Duration::from_millis(1)).await;
     }
-    let next = fail(
-        &admission,
-        Urgency::Refresh,
-        ErrorReason::CloudUnavailable,
-        None,
-    )
-    .await;
+    let next = fail(&admission, LOOK_UP, ErrorReason::CloudUnavailable, None).await;
     assert_eq!(next, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_success_from_before_a_failure_resets_nothing() {
     let admission = admission();
-    let early = admission.enter(Urgency::Refresh).await;
-    let first = fail(
-        &admission,
-        Urgency::Refresh,
-        ErrorReason::CloudUnavailable,
-        None,
-    )
-    .await;
+    let early = admission.enter(LOOK_UP).await;
+    let first = fail(&admission, LOOK_UP, ErrorReason::CloudUnavailable, None).await;
     early.succeeded();
     drop(early);
-    let second = fail(
-        &admission,
-        Urgency::Refresh,
-        ErrorReason::CloudUnavailable,
-        None,
-    )
-    .await;
+    let second = fail(&admission, LOOK_UP, ErrorReason::CloudUnavailable, None).await;
     assert_eq!((first, second), (1, 2));
 }
 
@@ -226,17 +211,17 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     let started = Instant::now();
     let mut times = Vec::new();
     for _ in 0..4 {
-        admission.enter(Urgency::LoadBalancers).await;
+        admission.enter(ENSURE).await;
         times.push(started.elapsed().as_millis());
     }
     assert_eq!(times, [0, 100, 1000, 2000]);
-    admission.enter(Urgency::Refresh).await;
+    admission.enter(LOOK_UP).await;
     assert_eq!(started.elapsed().as_millis(), 2100);
     // Neither extreme makes the arithmetic panic.
     for qps in [f64::MIN_POSITIVE, f64::MAX] {
         admission.renew(&[rate(CallClass::All, qps, u32::MAX)], true);
-        admission.enter(Urgency::Refresh).await;
-        let _ = admission.try_enter(Urgency::Refresh);
+        admission.enter(LOOK_UP).await;
+        let _ = admission.try_enter(LOOK_UP);
     }
 }
 
@@ -247,14 +232,14 @@ async fn a_new_process_starts_afresh_except_for_the_clouds_rate_limit() {
         ErrorReason::CredentialsInvalid,
         ErrorReason::CloudUnavailable,
     ] {
-        let permit = admission.enter(Urgency::Refresh).await;
+        let permit = admission.enter(LOOK_UP).await;
         permit.failed(&refused(reason, None));
         admission.renew(&[], false);
         assert!(admission.paused_until(CallClass::Instances).is_some());
         admission.renew(&[], true);
         assert!(admission.paused_until(CallClass::Instances).is_none());
     }
-    let permit = admission.enter(Urgency::Refresh).await;
+    let permit = admission.enter(LOOK_UP).await;
     permit.failed(&refused(ErrorReason::RateLimited, None));
     admission.renew(&[], true);
     assert!(admission.paused_until(CallClass::Instances).is_some());
@@ -263,19 +248,48 @@ async fn a_new_process_starts_afresh_except_for_the_clouds_rate_limit() {
 #[tokio::test(start_paused = true)]
 async fn the_provider_says_how_many_changes_run_at_once_and_looks_do_not_count() {
     let admission = admission();
-    let at_once = |urgency| {
+    let at_once = |method| {
         let mut flying = Vec::new();
         while flying.len() < 100
-            && let Some(permit) = admission.try_enter(urgency)
+            && let Some(permit) = admission.try_enter(method)
         {
             flying.push(permit);
         }
         flying.len()
     };
     admission.allow(CallClass::LoadBalancers, 2);
-    assert_eq!(at_once(Urgency::LoadBalancers), 2);
-    assert_eq!(at_once(Urgency::LoadBalancerChecks), 100);
-    assert_eq!(at_once(Urgency::Refresh), 4);
+    assert_eq!(at_once(ENSURE), 2);
+    assert_eq!(at_once(GET), 100);
+    assert_eq!(at_once(LOOK_UP), 4);
     admission.allow(CallClass::LoadBalancers, 64);
-    assert_eq!(at_once(Urgency::LoadBalancers), 64);
+    assert_eq!(at_once(ENSURE), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_waits_behind_one_that_is_gone_or_waits_for_something_else() {
+    let admission = admission();
+    let rate = |class| Rate {
+        class,
+        qps: 1.0,
+        burst: 1,
+    };
+    admission.renew(&[rate(CallClass::All)], false);
+    drop(admission.enter(LOOK_UP).await);
+    // Gone.
+    assert!(
+        timeout(Duration::from_millis(1), admission.enter(LOOK_UP))
+            .await
+            .is_err()
+    );
+    // Paused.
+    let started = Instant::now();
+    let permit = admission.enter(ENSURE).await;
+    permit.failed(&refused(ErrorReason::RateLimited, Some(secs(60))));
+    let paused = admission.enter(ENSURE);
+    let free = async {
+        drop(admission.enter(LOOK_UP).await);
+        started.elapsed()
+    };
+    let (_, free) = tokio::join!(paused, free);
+    assert!(free < secs(3), "{free:?}");
 }

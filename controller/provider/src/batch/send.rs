@@ -9,7 +9,7 @@ use super::{
     Asked, BatchAnswer, Error, Permit, RPC, Session, Shared, fail_all,
     results::{one_each, speaks_for_all},
 };
-use crate::lookup::{LookupAnswer, NodeLookup, read_batch, refuse_shared_ids, request};
+use crate::lookup::{LookupAnswer, METHOD, NodeLookup, read_batch, refuse_shared_ids, request};
 
 /// How often a batch is split whose call fails because of its request: often enough to find one Node among 250, and
 /// no storm if every call fails.
@@ -87,7 +87,7 @@ pub(super) async fn send_batch(
         .await;
 }
 
-/// Makes one call about Nodes of one urgency and one lease term, after its admission if it has none. Returns those whose
+/// Makes one call about Nodes of one purpose and one lease term, after its admission if it has none. Returns those whose
 /// callers still wait, with their answers. `common`: one that fails as a whole has the error of all calls about these
 /// Nodes.
 async fn call_batch(
@@ -106,7 +106,7 @@ async fn call_batch(
     let admitted = if let Some(admitted) = admitted {
         Ok(admitted)
     } else {
-        let admitted = preconditions.wait(RPC, shared.admit(purpose.into()));
+        let admitted = preconditions.wait(RPC, shared.admit(METHOD));
         admitted.await.and_then(|admitted| admitted)
     };
     let (permit, session) = match admitted {

@@ -8,7 +8,6 @@ use outrigger_api::{
 };
 use outrigger_core::text;
 use tokio::time::{Instant, sleep_until};
-use tracing::warn;
 
 use super::{Loss, Manager};
 use crate::{Error, ProviderState, Session, call::send, health, transport::ProviderConnection};
@@ -20,8 +19,6 @@ const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
 /// Heartbeats in a row without an answer before the connection is given up. A long pause of a garbage
 /// collector may cost one.
 const MISSED_HEARTBEATS: u32 = 2;
-/// A later answer is reported: ten times what the contract allows.
-const SLOW: Duration = Duration::from_secs(1);
 
 impl Manager {
     /// Runs the heartbeat until another handshake is due on the same connection, or the connection is lost.
@@ -43,7 +40,6 @@ impl Manager {
             match heartbeat {
                 Ok((boot_id, state)) => {
                     missed = 0;
-                    self.tell_if_slow(began.elapsed());
                     if *boot_id != *session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
                         return Err(Loss::Disconnected(format!(
@@ -101,27 +97,15 @@ impl Manager {
         }
     }
 
-    /// A provider that asks its cloud before it answers hangs as soon as its cloud does.
-    fn tell_if_slow(&self, took: Duration) {
-        let is_due = || self.shared.repeats.due("slow GetStatus").is_some();
-        if took >= SLOW && is_due() {
-            warn!(
-                ?took,
-                "the provider answers GetStatus slowly: it must answer from memory, within 100 ms, \
-                 whatever its cloud does"
-            );
-        }
-    }
-
     /// One heartbeat. Returns the boot id and how the provider is.
     async fn get_status(&self, session: &Session) -> Result<(String, ProviderState), Error> {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = session.channel.clone();
-        let status = send(&shared.metrics, channel, session.max_send_bytes, request).await?;
-        let (state, health) = health::read(&status);
-        shared.metrics.health(&health);
-        shared.health.send_replace(health);
-        Ok((status.boot_id, state))
+        let mut status = send(&shared.metrics, channel, session.max_send_bytes, request).await?;
+        let (state, boot_id) = (health::read(&mut status), status.boot_id.clone());
+        shared.metrics.quotas(&status.quotas);
+        *shared.health.lock() = status;
+        Ok((boot_id, state))
     }
 }

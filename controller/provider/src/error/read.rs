@@ -18,7 +18,7 @@ use crate::wire;
 /// The longest reason that an error quotes, in bytes.
 const MAX_REASON: usize = 63;
 /// Type of the provider's effects in the details of a status.
-pub(crate) const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
+const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
 
 impl Error {
     /// Returns the error that a call ended with.

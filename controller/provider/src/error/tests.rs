@@ -1,14 +1,11 @@
 use std::{io, sync::Arc};
 
-use outrigger_api::{
-    ERROR_DOMAIN, RpcStatus, code_name,
-    v1::{ErrorReason, KubernetesEffects},
-};
+use outrigger_api::{ERROR_DOMAIN, RpcStatus, code_name, v1::ErrorReason};
 use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
-use super::{read::EFFECTS, *};
+use super::*;
 
 const RPC: &str = "BatchGetInstances";
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -262,42 +259,11 @@ fn where_a_status_comes_from_is_asked_before_its_code() {
 }
 
 #[test]
-fn an_item_with_code_ok_is_no_error() {
-    assert_eq!(Error::from_item(RPC, &RpcStatus::default()), None);
-}
-
-#[test]
 fn a_message_is_fit_to_be_shown() {
     let status = Status::internal(format!("a\nb\u{1b}[31m{}", "x".repeat(5000)));
     let text = read(&status).to_string();
     assert!(text.contains("a\\nb\\u{1b}[31mxxx"), "{text}");
     assert!(text.len() < 1200);
-}
-
-/// Beside an error, as the SDK packs them: written as far as the provider may, and not at all where it
-/// declared none.
-#[test]
-fn effects_come_with_a_refusal() {
-    let effects = KubernetesEffects {
-        set_annotations: [("example.com/id".to_owned(), "1".to_owned())].into(),
-        remove_annotations: vec!["other.example/id".to_owned()],
-        ..KubernetesEffects::default()
-    };
-    let status = refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None);
-    let mut details = pb::Status::decode(status.details()).unwrap();
-    details.details.push(prost_types::Any {
-        type_url: EFFECTS.to_owned(),
-        value: effects.encode_to_vec(),
-    });
-    let bytes = details.encode_to_vec();
-    let error = read(&Status::with_details(status.code(), "why", bytes.into()));
-    assert!(matches!(
-        &error,
-        Error::Refused { effects: Some(raw), .. } if raw.set_annotations.len() == 1
-    ));
-    let failure = error.failure(None);
-    assert_eq!(failure.effects.annotations, []);
-    assert_eq!(&*failure.reason, "QuotaExceeded");
 }
 
 /// tonic makes this status. The error names our limit, and the next answer may be whole.

@@ -8,7 +8,12 @@ use prost::Message;
 use tonic::{Request, Status};
 
 use super::SYNC;
-use crate::{Error, Session, call::ProviderCall, channel::Channel, rpc, wire};
+use crate::{
+    Error, Session,
+    call::ProviderCall,
+    channel::{self, Channel},
+    wire,
+};
 
 /// Bytes of a message, unless the provider accepts less.
 const MESSAGE: usize = 1 << 20;
@@ -54,7 +59,7 @@ impl ProviderCall for SyncNodeSet {
             let messages = 0..call.upload.messages.len();
             tokio_stream::iter(messages.map(move |at| call.upload.message(at, call.context.take())))
         };
-        rpc::client_streaming(channel, max_send, call.map(messages)).await
+        channel::client_streaming(channel, max_send, call.map(messages)).await
     }
 }
 

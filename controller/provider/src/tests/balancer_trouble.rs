@@ -1,16 +1,17 @@
-//! Calls about load balancers that hang, wait, or are not to be made.
+//! Calls about load balancers that hang, wait, overlap, or are not to be made.
 
 use futures::future::join_all;
-use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
+use outrigger_api::v1::{self, LoadBalancerDisposition as D};
+use outrigger_core::service::answer::LoadBalancerAnswer;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    fake::{Reply, ready},
+    fake::{Reply, ready, taken},
     millis,
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::{Error, PlanOperation};
+use crate::Error;
 
 async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
@@ -41,24 +42,10 @@ async fn a_call_that_hangs_ends_after_two_minutes_and_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_without_load_balancers_is_not_asked() {
+async fn a_provider_that_serves_load_balancers_is_waited_for() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    let (web, all) = (service("web"), targets(["a"]));
     let provider = &rig.provider;
-    let plan = provider
-        .load_balancers()
-        .plan(PlanOperation::Ensure, &web, &all);
-    for error in [
-        provider.load_balancers().get(&web, &all).await.unwrap_err(),
-        provider.ensure_alone(&web, &all).await.unwrap_err(),
-        provider.delete_alone(&web).await.unwrap_err(),
-        provider.update_alone(&web, &all).await.unwrap_err(),
-        provider.load_balancers().list().await.unwrap_err(),
-        plan.await.unwrap_err(),
-    ] {
-        assert_eq!(error.class(), ErrorClass::Unimplemented);
-    }
     // Told once, and waited for until another process serves them.
     let mut said = 0;
     let without = || said += 1;
@@ -99,4 +86,43 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
         );
     }
     assert_eq!(rig.fake.balancers.get.calls().len(), 0);
+}
+
+/// Two updates, an ensure and a deletion.
+#[tokio::test(start_paused = true)]
+async fn changing_calls_overlap_as_far_as_the_provider_takes_them() {
+    for (max_in_flight, took) in [(1, 8), (2, 4), (0, 2)] {
+        let rig = Rig::balancing(move |offered| {
+            let offered = offered.load_balancers.get_or_insert_default();
+            offered.max_in_flight = max_in_flight;
+        })
+        .await;
+        let (balancers, two) = (&rig.fake.balancers, secs(2));
+        balancers
+            .update
+            .on(move |_| Reply::After(two, Box::new(Reply::Say(taken()))));
+        balancers
+            .ensure
+            .on(move |_| Reply::After(two, Box::new(Reply::Say(ready()))));
+        balancers.delete.on(move |_| {
+            let absent = v1::LoadBalancerAnswer {
+                disposition: D::Absent.into(),
+                ..v1::LoadBalancerAnswer::default()
+            };
+            Reply::After(two, Box::new(Reply::Say(absent)))
+        });
+        let [web, gone, one, two_more] = ["web", "gone", "one", "two"].map(service);
+        let (few, more) = (targets(["a"]), targets(["a", "b"]));
+        let started = Instant::now();
+        let results = tokio::join!(
+            rig.provider.update_alone(&one, &few),
+            rig.provider.ensure_alone(&web, &few),
+            rig.provider.update_alone(&two_more, &more),
+            rig.provider.delete_alone(&gone),
+        );
+        for result in <[_; 4]>::from(results) {
+            result.unwrap();
+        }
+        assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight}");
+    }
 }

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{
     rig::{Rig, service, targets},
-    route_calls::{create, delete},
+    routes::{create, delete},
     secs,
 };
 use crate::{

@@ -1,13 +1,19 @@
-//! How the provider serves instances.
+//! How the provider serves instances, their list, and the rate that all calls share.
 
-use outrigger_api::v1;
-use tokio::time::{sleep, timeout};
+use std::sync::Arc;
+
+use outrigger_api::v1::{self, Instance, ListInstancesResponse};
+use outrigger_core::error_class::ErrorClass;
+use tokio::time::{Instant as Time, sleep, timeout};
+use tonic::Status;
 
 use super::{
     fake::{Reply, status},
-    rig::Rig,
+    rig::{Rig, node, service, targets},
+    routes::{create, one_list},
     secs,
 };
+use crate::LookupPurpose;
 
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_for_a_provider_that_serves_instances() {
@@ -58,4 +64,104 @@ async fn a_provider_is_asked_now_whether_its_answers_count() {
     rig.fake.kill();
     sleep(secs(1)).await;
     assert!(rig.provider.trouble().await.is_some());
+}
+
+fn part(ids: &[&str], complete: bool) -> ListInstancesResponse {
+    let instance = |id: &&str| Instance {
+        provider_id: (*id).into(),
+        ..Instance::default()
+    };
+    ListInstancesResponse {
+        items: ids.iter().map(instance).collect(),
+        complete,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_whole_or_an_error() {
+    let rig = Rig::start();
+    rig.wait_until_serving().await;
+    let list = async |messages| {
+        rig.fake.on_list(messages, None);
+        let listed = rig
+            .provider
+            .instances()
+            .list(LookupPurpose::Initialization, Arc::new(|_| true))
+            .await;
+        listed.map(|listed| {
+            listed
+                .iter()
+                .map(|i| i.provider_id.to_string())
+                .collect::<Vec<_>>()
+        })
+    };
+    let listed = list(vec![part(&["fake://a"], false), part(&["fake://b"], true)]).await;
+    assert_eq!(listed.unwrap(), ["fake://a", "fake://b"]);
+    assert_eq!(list(vec![part(&[], true)]).await.unwrap().len(), 0);
+    // An instance that breaks the contract is left out.
+    let listed = list(vec![part(&["fake://a", "aws://b", ""], true)]).await;
+    assert_eq!(listed.unwrap(), ["fake://a"]);
+    for broken in [
+        vec![],
+        vec![part(&["fake://a"], false)],
+        vec![part(&["fake://a"], true), part(&["fake://b"], true)],
+        vec![part(&["fake://a"], false), part(&["fake://a"], true)],
+    ] {
+        let error = list(broken).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Malformed);
+    }
+    let cut_off = Some(Status::internal("x"));
+    rig.fake.on_list(vec![part(&["fake://a"], false)], cut_off);
+    let error = rig
+        .provider
+        .instances()
+        .list(LookupPurpose::Initialization, Arc::new(|_| true))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient);
+}
+
+/// Lookups of each purpose, a route and its list, a change of a load balancer and a look at it.
+#[tokio::test(start_paused = true)]
+async fn all_calls_share_a_rate_for_all_and_none_waits_for_ever() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.rate_limits = vec![v1::RateLimit {
+                call_class: v1::CallClass::All.into(),
+                qps: 1.0,
+                burst: 1,
+            }];
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+            offered.routes = Some(v1::RoutesCapability::default());
+        });
+    });
+    rig.wait_until_serving().await;
+    rig.look_up("takes-the-burst").await.unwrap();
+    rig.fake.routes.on_list(one_list());
+    let max_staleness = secs(60);
+    let (web, all) = (service("web"), targets(["a"]));
+    let started = Time::now();
+    let look_up = async |name: &str, purpose| {
+        let instances = rig.provider.instances();
+        instances.look_up(node(name), purpose).await.result.unwrap();
+    };
+    tokio::join!(
+        look_up("refreshed", LookupPurpose::Refresh { max_staleness }),
+        look_up("looked-at", LookupPurpose::Lifecycle),
+        look_up("initialized", LookupPurpose::Initialization),
+        async { drop(rig.provider.load_balancers().get(&web, &all).await.unwrap()) },
+        async { drop(rig.provider.ensure_alone(&web, &all).await.unwrap()) },
+        async { drop(rig.provider.routes().list().await.unwrap()) },
+        async { drop(create(&rig, 1).await.result.unwrap()) },
+    );
+    assert_eq!(started.elapsed().as_secs(), 7);
+    let metrics = rig.metrics();
+    for line in [
+        r#"outrigger_provider_instance_calls_total{purpose="initialization"} 2"#,
+        r#"outrigger_provider_instance_calls_total{purpose="lifecycle"} 1"#,
+        r#"outrigger_provider_instance_calls_total{purpose="refresh"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
 }

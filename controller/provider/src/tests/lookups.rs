@@ -16,7 +16,7 @@ use super::{
     rig::{Rig, node, node_with},
     secs,
 };
-use crate::{Error, LookupPurpose, admission::CallClass};
+use crate::{Error, LookupPurpose};
 use outrigger_runtime::fixture::Warnings;
 
 mod answers;
@@ -292,14 +292,5 @@ async fn a_foreign_node_is_never_asked_about() {
         .result
         .unwrap();
     assert!(matches!(answer, Lookup::NotManaged { .. }));
-    assert_eq!(rig.fake.calls(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_without_instances_is_not_asked() {
-    let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.capabilities = None));
-    rig.wait_until_serving().await;
-    let error = rig.look_up("a").await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unimplemented);
     assert_eq!(rig.fake.calls(), 0);
 }

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_api::v1;
+use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
     effects::GrantedPrefixes,
     node::{NodeView, instance::Lookup},
-    service::ServiceView,
+    service::{ServiceView, answer::LoadBalancerAnswer},
     targets::Targets,
 };
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
 use crate::{
-    Cluster, Error, LookupPurpose, Options, Provider, ProviderMetrics, ProviderState,
+    Cluster, Error, LookupPurpose, Options, Provider, ProviderMetrics, ProviderState, Slot,
     admission::CallClass,
 };
 
@@ -225,4 +225,41 @@ pub(crate) fn service_with(
 pub(crate) fn targets<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Arc<Targets> {
     let nodes = names.into_iter().map(|name| node(name.as_ref()));
     Arc::new(Targets::among(nodes))
+}
+
+type Answered = Result<LoadBalancerAnswer, Error>;
+
+/// Calls about load balancers as a loop makes them, without a queue: each waits for its slot by itself.
+impl Provider {
+    /// Returns a slot like [`Provider::slot`], but fails without a provider.
+    async fn slot_now(&self, rpc: &'static str) -> Result<Slot, Error> {
+        let admitted = self.shared.admit(v1::EnsureLoadBalancerRequest::METHOD);
+        let (permit, session) = self.preconditions.wait(rpc, admitted).await??;
+        Ok(Slot::new(permit, session))
+    }
+
+    pub(super) async fn ensure_alone(
+        &self,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Answered {
+        let slot = self.slot_now("EnsureLoadBalancer").await?;
+        let ensure = self.load_balancers();
+        ensure.ensure(slot, service, targets).await
+    }
+
+    pub(super) async fn update_alone(
+        &self,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Answered {
+        let slot = self.slot_now("UpdateLoadBalancerNodes").await?;
+        let update = self.load_balancers();
+        update.update(slot, service, targets).await
+    }
+
+    pub(super) async fn delete_alone(&self, service: &ServiceView) -> Answered {
+        let slot = self.slot_now("DeleteLoadBalancer").await?;
+        self.load_balancers().delete(slot, service).await
+    }
 }

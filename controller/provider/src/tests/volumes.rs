@@ -15,7 +15,7 @@ use super::{
     rig::Rig,
     secs,
 };
-use crate::{Error, VolumeLookup, VolumePurpose};
+use crate::{Error, VolumeLookup};
 
 fn volume(name: &str) -> VolumeView {
     let volume = json!({
@@ -47,13 +47,9 @@ async fn serving(max_in_flight: u32) -> Rig {
 
 pub(super) async fn look_up(rig: &Rig, name: &str) -> Result<VolumeLookup, Error> {
     let volume = volume(name);
-    let lookup = rig
-        .provider
-        .volumes()
-        .look_up(&volume, VolumePurpose::Labels);
-    timeout(Duration::from_hours(1), lookup)
-        .await
-        .expect("an answer")
+    let volumes = rig.provider.volumes();
+    let answer = timeout(Duration::from_hours(1), volumes.look_up(&volume));
+    answer.await.expect("an answer")
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,40 +33,6 @@ async fn an_error_of_one_node_is_no_error_of_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
-    let rig = Rig::start();
-    rig.wait_until_serving().await;
-    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
-    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
-    let error = rig.look_up("a").await.unwrap_err();
-    let seven = Some(secs(7));
-    assert_eq!(
-        error.class(),
-        ErrorClass::RateLimited { retry_after: seven }
-    );
-    rig.fake.answer_nodes();
-    let limited = Instant::now();
-    // Lookups that come meanwhile wait, and then go out together.
-    let late = async {
-        sleep(secs(3)).await;
-        rig.look_up("c").await
-    };
-    let (open, b, c) = tokio::join!(rig.open(CallClass::Instances), rig.look_up("b"), late);
-    let ((), b, c) = (open, b.unwrap(), c.unwrap());
-    assert!(matches!((b, c), (Lookup::Found(_), Lookup::Found(_))));
-    assert_eq!(limited.elapsed(), secs(7));
-    {
-        let batches = rig.fake.batches.lock();
-        let sent = batches[1..]
-            .iter()
-            .map(|(at, _)| at.duration_since(limited));
-        assert_eq!(sent.collect::<Vec<_>>(), vec![secs(7); batches.len() - 1]);
-    }
-    rig.open(CallClass::Routes).await;
-    assert_eq!(limited.elapsed(), secs(7));
-}
-
-#[tokio::test(start_paused = true)]
 async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
@@ -83,26 +49,6 @@ async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
         "{waited:?}"
     );
     assert_eq!(started.elapsed(), secs(5));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
-    let rig = Rig::start();
-    rig.wait_until_serving().await;
-    let refused = refusal(Code::Unauthenticated, "CREDENTIALS_INVALID", None);
-    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
-    let error = rig.look_up("a").await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Unauthenticated);
-    rig.fake.answer_nodes();
-    rig.fake
-        .introduce(|answer| answer.boot_id = "boot-2".into());
-    rig.fake.kill();
-    rig.fake.restart();
-    let restarted = Instant::now();
-    rig.reaches(|state| !state.serves()).await;
-    rig.wait_until_serving().await;
-    rig.look_up("a").await.unwrap();
-    assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
 }
 
 /// Whatever keeps a Node although its absence was said: a warning says why.
