@@ -81,17 +81,6 @@ pub struct DeletePreconditions<'a> {
     pub resource_version: &'a str,
 }
 
-/// The beginning of a watch.
-#[derive(Clone, Copy, Debug)]
-pub enum Begin<'a> {
-    /// All objects as a quorum read shows them, in the order of their keys, and then
-    /// [`ObjectEvent::InitialEnd`] (`sendInitialEvents`, KEP-3157). An API server refuses it as invalid where this is
-    /// off, as does one before 1.27.
-    Objects,
-    /// The changes after this version. With an empty one the first events show the objects as they are.
-    After(&'a str),
-}
-
 impl Api {
     /// Requests through `client`.
     pub fn new(client: Client) -> Self {
@@ -207,24 +196,19 @@ impl Api {
         }
     }
 
-    /// Changes at `path` from `begin` on, until the API server ends the watch, of the objects whose field has the value of
-    /// `selector`; RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
+    /// Changes at `path` after `version`, until the API server ends the watch, of the objects whose field has the value of
+    /// `selector`; with an empty version the first events show the objects as they are. RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
     /// object that cannot be decoded is in its event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
         selector: Option<(&str, &str)>,
-        begin: Begin<'_>,
+        version: &str,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
-        let request = ApiRequest::new(Method::GET, path).selecting(selector);
-        let request = match begin {
-            Begin::Objects => request
-                .query("sendInitialEvents", "true")
-                .query("resourceVersionMatch", "NotOlderThan"),
-            Begin::After(version) => request.query("resourceVersion", version),
-        };
-        let mut request = request
+        let mut request = ApiRequest::new(Method::GET, path)
+            .selecting(selector)
+            .query("resourceVersion", version)
             .query("watch", "true")
             .query("allowWatchBookmarks", "true")
             .query("timeoutSeconds", WATCH_SECONDS.to_string())

@@ -46,8 +46,6 @@ pub enum ObjectEvent<V> {
     Deleted(Item<V>),
     /// All changes up to this resourceVersion have been sent.
     Bookmark(String),
-    /// The same, and the first of it: all objects that there were have been sent too.
-    InitialEnd(String),
 }
 
 /// The readable part of an object that cannot be decoded.
@@ -116,13 +114,8 @@ pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, A
         "ADDED" | "MODIFIED" => Ok(ObjectEvent::Applied(Item::of(json))),
         "DELETED" => Ok(ObjectEvent::Deleted(Item::of(json))),
         "BOOKMARK" => {
-            let Bookmark { metadata } = object(json)?;
-            let version = metadata.resource_version;
-            let annotations = metadata.annotations.unwrap_or_default();
-            Ok(match &*annotations.initial_events_end {
-                "true" => ObjectEvent::InitialEnd(version),
-                _ => ObjectEvent::Bookmark(version),
-            })
+            let Frame { metadata } = object(json)?;
+            Ok(ObjectEvent::Bookmark(metadata.resource_version))
         }
         "ERROR" => Err(ApiError::from_status(&object(json)?, None)),
         _ => Err(ApiError::Decode(format!(
@@ -140,30 +133,10 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// A list without its objects.
+/// A list without its objects, or a bookmark.
 #[derive(Deserialize)]
 struct Frame {
     metadata: ListMeta,
-}
-
-/// An object that is nothing but a resourceVersion, and perhaps a mark.
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct BookmarkMeta {
-    resource_version: String,
-    annotations: Option<BookmarkAnnotations>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BookmarkAnnotations {
-    #[serde(rename = "k8s.io/initial-events-end")]
-    initial_events_end: String,
 }
 
 /// The field, if there is one, and its defect. Decodes once more, with each step on record.

@@ -91,11 +91,11 @@ metric_families! {
             "outrigger_store_objects", "Objects held in memory, by resource";
         pub(super) lists: Family<Labels<1>, Counter>,
             "outrigger_watch_lists",
-            "Full lists made in a stream or in pages, by resource; more than one each means a watch had to start over";
+            "Full lists made, by resource; more than one each means a watch had to start over";
         pub(super) restarts: Family<Labels<2>, Counter>,
             "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
         pub(super) events: Family<Labels<1>, Counter>,
-            "outrigger_watch_events", "Watch events received after the objects that a watch begins with, by resource";
+            "outrigger_watch_events", "Watch events received, by resource";
         pub(super) shown: Family<Labels<1>, Gauge>,
             "outrigger_store_last_shown_timestamp_seconds",
             "When the API server last showed the state of the store, by a list, an event or a bookmark, by resource; Unix time";

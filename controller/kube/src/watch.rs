@@ -1,6 +1,5 @@
-//! Keeps a store in sync with the API server: a watch that begins with all objects, then shows their changes, and begins
-//! again when it is too old. Where the API server does not begin a watch so, a list in pages comes before it. One task
-//! and one back-off per resource, so that a sick watch delays no other.
+//! Keeps a store in sync with the API server: a list in pages, then a watch of the changes, which is followed by another list
+//! when it is too old. Each resource has a task and a back-off of its own, so that a sick watch delays no other.
 //!
 //! kube-runtime's `watcher` does most of this, but keeps the whole metadata of each object for a stream of views, shows
 //! neither bookmarks nor a clean end (a silent watch looks like a quiet one), and sets a list no time limit.
@@ -12,7 +11,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
@@ -20,7 +19,7 @@ pub use self::health::{Health, Resync, Sight};
 pub(crate) use self::revision::EtcdRevision;
 use self::undecodable::UndecodableObjects;
 use super::{
-    api::{Api, Begin},
+    api::Api,
     decode::{Item, ObjectEvent, Undecodable},
     error::ApiError,
     metrics::WatchMetrics,
@@ -35,14 +34,6 @@ mod undecodable;
 /// connection answers pings. The API server sends no bookmarks and nothing changes, or a proxy holds the events
 /// back: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
-
-/// A stream of all objects that stands still for so long is given up for pages: the API server, or a proxy before it,
-/// holds it back.
-const STALL: Duration = Duration::from_secs(30);
-
-/// A stream that has not shown all objects after so long is given up for pages too: the API server may show changes without
-/// an end, and never say that they are all.
-const LONGEST_STREAM: Duration = Duration::from_mins(2);
 
 /// A watch that lived so long was healthy: the next one starts immediately, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
@@ -101,15 +92,6 @@ impl End {
     }
 }
 
-/// A full list that is under way.
-#[derive(Debug)]
-struct Listing {
-    /// The objects that came.
-    keys: HashSet<Arc<str>>,
-    /// False once an object came without a readable key, which may be any of those that did not come.
-    is_complete: bool,
-}
-
 /// Keeps `store` in sync until `stop`, and reports to `health`. Never gives up: what can fail
 /// here heals on the other side. An object that cannot be decoded keeps its last view.
 pub async fn run<V: View>(
@@ -144,15 +126,16 @@ impl<V: View> Reflector<V> {
     async fn keep_in_sync(&self) {
         let mut failures = 0_u32;
         let mut revision = self.health.revision();
-        // The version to watch from; none: all objects first.
+        // The version to watch from; none: a list first.
         let mut version: Option<String> = None;
-        // The next full list comes in pages.
-        let mut in_pages = false;
         loop {
             let mut opened = None;
             let end = if let Err(error) = self.same_cluster().await {
                 End::Failed(error)
-            } else if version.is_none() && in_pages {
+            } else if let Some(version) = &mut version {
+                self.watch(version, &mut revision, failures, &mut opened)
+                    .await
+            } else {
                 match self.list().await {
                     Ok(listed) => {
                         revision.answered(&listed);
@@ -161,15 +144,6 @@ impl<V: View> Reflector<V> {
                     }
                     Err(error) => End::of(error),
                 }
-            } else {
-                self.watch(&mut version, &mut revision, failures, &mut opened)
-                    .await
-            };
-            in_pages = match version {
-                // A stream that did not bring all objects says nothing of a list in pages, nor pages of a stream.
-                None => !in_pages,
-                // A watch that shows nothing would not show the objects either.
-                Some(_) => matches!(end, End::Silent),
             };
             if matches!(end, End::Expired | End::Outdated | End::Silent) {
                 version = None;
@@ -224,41 +198,30 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// A full list in pages into the store, and the version that it shows.
+    /// A full list in pages into the store, and the version that it shows. Objects that did not come are forgotten once all
+    /// pages have.
     async fn list(&self) -> Result<String, ApiError> {
-        let mut listing = self.begin_list();
-        let each = |item| self.add(&mut listing, item);
-        let Resource { path, selector, .. } = V::RESOURCE;
+        self.store.begin_list();
+        // An object without a readable key may be any of those that did not come.
+        let (mut keys, mut is_complete) = (HashSet::new(), true);
+        let each = |item| {
+            let is_decoded = matches!(item, Item::Decoded(_));
+            let key = self.store_object(item, Origin::List);
+            is_complete &= !key.is_empty();
+            // An object that the store does not keep takes no memory here either.
+            if !is_decoded || self.store.get(&key).is_some() {
+                keys.insert(key);
+            }
+        };
+        let Resource {
+            name,
+            path,
+            selector,
+        } = V::RESOURCE;
         let version = self.api.list::<V>(path, selector, each).await;
         self.count();
         let version = version?;
-        self.finish_list(&listing);
-        Ok(version)
-    }
-
-    fn begin_list(&self) -> Listing {
-        self.store.begin_list();
-        Listing {
-            keys: HashSet::new(),
-            is_complete: true,
-        }
-    }
-
-    /// Stores an object of a full list.
-    fn add(&self, listing: &mut Listing, item: Item<V>) {
-        let is_decoded = matches!(item, Item::Decoded(_));
-        let key = self.store_object(item, Origin::List);
-        listing.is_complete &= !key.is_empty();
-        // An object that the store does not keep takes no memory here either.
-        if !is_decoded || self.store.get(&key).is_some() {
-            listing.keys.insert(key);
-        }
-    }
-
-    /// All objects have come: forgets the others.
-    fn finish_list(&self, listing: &Listing) {
-        let Listing { keys, is_complete } = listing;
-        let labels = [("resource", V::RESOURCE.name)];
+        let labels = [("resource", name)];
         self.metrics.lists.get_or_create(&labels).inc();
         self.store
             .finish_list(|key| !is_complete || keys.contains(key));
@@ -266,7 +229,8 @@ impl<V: View> Reflector<V> {
         self.health.listed();
         self.count();
         self.shown();
-        info!(resource = V::RESOURCE.name, objects = keys.len(), "listed");
+        info!(resource = name, objects = keys.len(), "listed");
+        Ok(version)
     }
 
     /// Stores an object. Returns its key, which is empty if it is not known.
@@ -288,108 +252,75 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Follows changes after `version`, which moves along, until the watch ends. Without a version, all objects come first;
-    /// it is there once they have come.
+    /// Follows changes after `version`, which moves along, until the watch ends.
     async fn watch(
         &self,
-        version: &mut Option<String>,
+        version: &mut String,
         revision: &mut EtcdRevision,
         failures: u32,
         opened: &mut Option<Instant>,
     ) -> End {
-        let resource = V::RESOURCE;
-        let mut listing = version.is_none().then(|| self.begin_list());
-        let (begin, limit) = match version {
-            Some(version) => (Begin::After(version), SILENCE),
-            None => (Begin::Objects, STALL),
-        };
-        let mut events = match self
-            .api
-            .watch::<V>(resource.path, resource.selector, begin, limit)
-            .await
-        {
+        let Resource {
+            name,
+            path,
+            selector,
+        } = V::RESOURCE;
+        let watch = self.api.watch::<V>(path, selector, version, SILENCE);
+        let mut events = match watch.await {
             Ok(events) => std::pin::pin!(events),
             Err(error) => return End::of(error),
         };
         self.health.opened();
-        let began = Instant::now();
-        *opened = Some(began);
+        *opened = Some(Instant::now());
         if failures > 0 {
-            info!(resource = resource.name, "watching again");
+            info!(resource = name, "watching again");
         }
         loop {
-            let end = match listing {
-                Some(_) => (Instant::now() + STALL).min(began + LONGEST_STREAM),
-                None => Instant::now() + SILENCE,
-            };
             let event = tokio::select! {
-                event = timeout_at(end, events.next()) => event,
+                event = timeout(SILENCE, events.next()) => event,
                 () = self.store.outdated() => return End::Outdated,
-                () = revision.doubted(), if listing.is_none() => return End::Expired,
+                () = revision.doubted() => return End::Expired,
             };
             let event = match event {
                 Err(_) => return End::Silent,
                 // Once in some minutes: there may be room by now.
-                Ok(None) if listing.is_none() && self.store.lacks_room() => return End::Outdated,
+                Ok(None) if self.store.lacks_room() => return End::Outdated,
                 Ok(None) => return End::Clean,
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
-            if let Some(all) = &mut listing {
-                match event {
-                    ObjectEvent::Applied(item) => self.add(all, item),
-                    ObjectEvent::Deleted(item) => {
-                        all.keys.remove(self.delete(&item));
-                    }
-                    ObjectEvent::InitialEnd(at) => {
-                        self.finish_list(all);
-                        revision.answered(&at);
-                        *version = Some(at);
-                        listing = None;
-                    }
-                    // It would come after the objects, so that this API server, or one behind it, knows no such stream.
-                    ObjectEvent::Bookmark(_) => {
-                        let reason = "a bookmark came before that which ends the objects";
-                        return End::Failed(ApiError::Decode(reason.to_owned()));
-                    }
-                }
-                continue;
-            }
-            let labels = [("resource", resource.name)];
+            let labels = [("resource", name)];
             self.metrics.events.get_or_create(&labels).inc();
             let at: &str = match &event {
                 ObjectEvent::Applied(item) | ObjectEvent::Deleted(item) => version_of(item),
-                ObjectEvent::Bookmark(at) | ObjectEvent::InitialEnd(at) => at,
+                ObjectEvent::Bookmark(at) => at,
             };
             if !at.is_empty() {
                 if !revision.shown(at) {
                     return End::Expired;
                 }
-                *version = Some(at.to_owned());
+                at.clone_into(version);
             }
             match event {
                 ObjectEvent::Applied(item) => {
                     self.store_object(item, Origin::Watch);
                 }
-                ObjectEvent::Deleted(item) => {
-                    self.delete(&item);
-                }
-                ObjectEvent::Bookmark(_) | ObjectEvent::InitialEnd(_) => {}
+                ObjectEvent::Deleted(item) => self.delete(&item),
+                ObjectEvent::Bookmark(_) => {}
             }
             self.count();
             self.shown();
         }
     }
 
-    /// Forgets an object that was deleted, and returns its key.
-    fn delete<'a>(&self, item: &'a Item<V>) -> &'a str {
+    /// Forgets an object that was deleted.
+    fn delete(&self, item: &Item<V>) {
         let key = match item {
             Item::Decoded(view) => &**view.key(),
             Item::Undecodable(object) => &object.key,
         };
         self.undecodable.remove(key);
         self.store.delete(key, Origin::Watch);
-        key
     }
 
     /// The store is as the API server has it at this moment, or was a moment ago.

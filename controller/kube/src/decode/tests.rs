@@ -92,13 +92,6 @@ fn a_field_that_cannot_be_read_does_not_cost_the_others() {
 }
 
 #[test]
-fn a_service_is_known_by_namespace_and_name() {
-    let json = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": 1}});
-    let item: Item<ServiceView> = Item::of(json.to_string().as_bytes());
-    assert_eq!(undecodable(&item).key, "b/a");
-}
-
-#[test]
 fn an_event_about_an_odd_object_is_an_event() {
     for kind in ["ADDED", "MODIFIED", "DELETED"] {
         let object = json!({"metadata": {"name": "a", "resourceVersion": "8"}, "spec": 7});
@@ -116,24 +109,6 @@ fn an_event_about_an_odd_object_is_an_event() {
     }
     let error = event::<NodeView>(r#"{"type":"LATER","object":{}}"#).unwrap_err();
     assert!(error.to_string().contains("LATER"), "{error}");
-}
-
-#[test]
-fn only_the_mark_ends_the_initial_events() {
-    let of = |metadata: Value| {
-        let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": metadata}});
-        event::<NodeView>(&bookmark.to_string()).unwrap()
-    };
-    let mark = |value: &str| json!({"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": value, "x": "y"}});
-    assert_eq!(of(mark("true")), ObjectEvent::InitialEnd("7".to_owned()));
-    for metadata in [
-        mark("false"),
-        json!({"resourceVersion": "7"}),
-        json!({"resourceVersion": "7", "annotations": null}),
-        json!({"resourceVersion": "7", "annotations": {}}),
-    ] {
-        assert_eq!(of(metadata), ObjectEvent::Bookmark("7".to_owned()));
-    }
 }
 
 prop_compose! {
@@ -156,51 +131,4 @@ pub(super) fn any_json() -> impl Strategy<Value = Value> {
                 .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
     })
-}
-
-/// A Node or Service some fields of which are anything.
-fn any_object() -> impl Strategy<Value = Value> {
-    let fields = [
-        "/metadata/labels",
-        "/metadata/creationTimestamp",
-        "/metadata/deletionTimestamp",
-        "/metadata/finalizers",
-        "/spec",
-        "/spec/taints",
-        "/spec/ports",
-        "/spec/unschedulable",
-        "/spec/selector",
-        "/status/conditions",
-        "/status/addresses",
-        "/status/loadBalancer",
-    ];
-    let change = (prop::sample::select(fields.to_vec()), any_json());
-    prop::collection::vec(change, 0..4).prop_map(|changes| {
-        let mut object = json!({
-            "metadata": {"name": "a", "labels": {}, "creationTimestamp": null,
-                "deletionTimestamp": null, "finalizers": []},
-            "spec": {"taints": [], "ports": [], "unschedulable": false, "selector": {}},
-            "status": {"conditions": [], "addresses": [], "loadBalancer": {}},
-        });
-        for (path, value) in changes {
-            if let Some(field) = object.pointer_mut(path) {
-                *field = value;
-            }
-        }
-        object
-    })
-}
-
-proptest! {
-    #[test]
-    fn no_object_makes_a_list_fail(objects in prop::collection::vec(any_object(), 0..4)) {
-        let json = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
-        prop_assert_eq!(decoded::<NodeView>(&json).0.len(), objects.len());
-        prop_assert_eq!(decoded::<ServiceView>(&json).0.len(), objects.len());
-        for object in &objects {
-            let line = format!("{{\"type\":\"ADDED\",\"object\":{object}}}");
-            prop_assert!(event::<NodeView>(&line).is_ok());
-            prop_assert!(event::<ServiceView>(&line).is_ok());
-        }
-    }
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::LeaderConfig;
 use crate::{
-    api::{Api, Begin},
+    api::Api,
     cluster::SameCluster,
     decode::{Item, ObjectEvent},
     error::ApiError,
@@ -19,23 +19,23 @@ use crate::{
 
 /// Fields that the election does not know are carried along, since a PUT replaces the whole object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct LeaseObject {
-    pub(super) metadata: Metadata,
+pub(crate) struct LeaseObject {
+    pub(crate) metadata: Metadata,
     #[serde(default)]
-    pub(super) spec: LeaseRecord,
+    pub(crate) spec: LeaseRecord,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Metadata {
+pub(crate) struct Metadata {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) uid: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) resource_version: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -146,7 +146,7 @@ impl LeaseWatch {
                         Item::Undecodable(lease) => lease.resource_version,
                     };
                 }
-                Ok(Some(ObjectEvent::Bookmark(_) | ObjectEvent::InitialEnd(_))) => continue,
+                Ok(Some(ObjectEvent::Bookmark(_))) => continue,
                 Ok(None) => {}
                 Err(error) => log_repeated!(
                     warn, self.failures, &error.cause(), lease = self.lease.name, %error,
@@ -171,9 +171,7 @@ impl LeaseWatch {
                 } = &self.lease;
                 let (selector, limit) = (("metadata.name", &**name), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
-                let watch = self
-                    .api
-                    .watch(collection, Some(selector), Begin::After(""), limit);
+                let watch = self.api.watch(collection, Some(selector), "", limit);
                 none.insert(watch.await?.boxed())
             }
         };

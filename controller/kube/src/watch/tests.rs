@@ -5,19 +5,17 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use http::Request;
 use kube::client::Body;
-use outrigger_core::{node::NodeView, service::ServiceView};
+use outrigger_core::{annotations::ReadAnnotations, node::NodeView, service::ServiceView};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::fixture::scripted::{self, ScriptedAnswer};
 
-mod outdated;
 mod restored;
 mod silence;
-mod streamed;
 mod undecodable;
 
 fn node(name: &str, version: u64) -> Value {
@@ -42,34 +40,16 @@ struct Fixture {
     metrics: WatchMetrics,
     /// Path and query of each request, when it came.
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
-    /// Names of deleted objects as the store tells them.
-    deleted: mpsc::UnboundedReceiver<String>,
     _task: JoinSet<()>,
 }
 
 impl Fixture {
-    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI. The API server streams no
-    /// lists; requests for them are not counted.
+    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI.
     fn start(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
-        Self::with(false, answer)
-    }
-
-    /// The same with an API server that may stream lists.
-    fn streaming(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
-        Self::with(true, answer)
-    }
-
-    fn with(
-        streams: bool,
-        answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static,
-    ) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
         let client = scripted::client(move |request: Request<Body>| {
             let uri = request.uri().to_string();
-            if !streams && uri.contains("sendInitialEvents") {
-                return std::future::ready(scripted::streams_no_lists()).boxed();
-            }
             let number = log.lock().len();
             log.lock().push((Instant::now(), uri.clone()));
             match answer(number, &uri) {
@@ -77,14 +57,7 @@ impl Fixture {
                 None => std::future::pending().boxed(),
             }
         });
-        let store = Store::default();
-        let (sender, deleted) = mpsc::unbounded_channel();
-        store.subscribe(move |change: &crate::store::Change<'_, NodeView>, _| {
-            if let crate::store::Change::Deleted(view) = change {
-                let _ = sender.send(view.name.to_string());
-            }
-        });
-        let store = Arc::new(store);
+        let store = Arc::new(Store::default());
         let metrics = WatchMetrics::register(&mut Registry::default());
         let sight = Sight::default();
         let health = Health::new(NodeView::RESOURCE, &sight);
@@ -102,7 +75,6 @@ impl Fixture {
             health,
             metrics,
             requests,
-            deleted,
             _task: task,
         }
     }
@@ -113,6 +85,11 @@ impl Fixture {
             .iter()
             .map(|view| view.name.to_string())
             .collect()
+    }
+
+    fn lists(&self) -> usize {
+        let requests = self.requests.lock();
+        requests.iter().filter(|(_, uri)| is_list(uri)).count()
     }
 
     /// Waits until `holds`, at most ten minutes of the paused clock.
@@ -220,28 +197,6 @@ async fn a_list_that_expires_between_pages_starts_over_and_forgets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_down_is_found_again_within_seconds() {
-    let fixture = Fixture::streaming(|number, uri| {
-        Some(match number {
-            0..=20 => scripted::refusal(503, "ServiceUnavailable"),
-            _ if is_list(uri) => list(1, "", &["a"]),
-            _ => return None,
-        })
-    });
-    fixture.until(|f| f.store.is_synced()).await;
-    let requests = fixture.requests.lock();
-    let longest = requests[..=20]
-        .windows(2)
-        .map(|pair| pair[1].0 - pair[0].0)
-        .max()
-        .unwrap();
-    assert!(
-        longest <= MAX_PAUSE + Duration::from_millis(20),
-        "{longest:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
     let (events, watch) = scripted::live_watch();
     let watch = Mutex::new(Some(watch));
@@ -305,4 +260,59 @@ async fn a_list_that_fails_slowly_does_not_reset_the_back_off() {
     let times: Vec<_> = requests.iter().map(|(at, _)| *at).collect();
     let last = times[times.len() - 1] - times[times.len() - 2];
     assert!(last >= Duration::from_secs(30) + MAX_PAUSE / 2, "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_that_are_read_only_now_are_listed_once_more() {
+    let open = Mutex::new(Vec::new());
+    let fixture = Fixture::start(move |_, uri| {
+        if !is_list(uri) {
+            let (events, watch) = scripted::live_watch();
+            open.lock().push(events);
+            return Some(watch);
+        }
+        let mut node = node("n1", 7);
+        node["metadata"]["annotations"] = json!({"a.example/x": "1", "b.example/x": "2"});
+        let body = json!({"metadata": {"resourceVersion": "7"}, "items": [node]});
+        Some(scripted::json(200, &body))
+    });
+    let reads = |prefixes: &[&str]| {
+        let prefixes: Vec<Box<str>> = prefixes.iter().map(|prefix| (*prefix).into()).collect();
+        ReadAnnotations::of_nodes(&prefixes, &[])
+    };
+    let kept = |f: &Fixture| f.store.get("n1").map_or(0, |node| node.annotations.len());
+    fixture.until(|f| f.requests.lock().len() == 2).await;
+    assert_eq!((kept(&fixture), fixture.lists()), (2, 1));
+    // Fewer are taken out of memory; the same cause nothing.
+    fixture.store.keep_annotations(&reads(&["a.example/"]));
+    fixture.store.keep_annotations(&reads(&["a.example/"]));
+    assert_eq!((kept(&fixture), fixture.lists()), (1, 1));
+    fixture
+        .store
+        .keep_annotations(&reads(&["a.example/", "b.example/"]));
+    let outdated = Instant::now();
+    fixture.until(|f| kept(f) == 2).await;
+    assert!(outdated.elapsed() < HEALTHY, "{:?}", outdated.elapsed());
+    assert_eq!(fixture.lists(), 2);
+}
+
+/// kube-apiserver refuses requests as long as its cache is not filled.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_without_time_is_asked_when_it_says() {
+    let fixture = Fixture::start(|number, _| {
+        let mut busy = scripted::refusal(429, "TooManyRequests");
+        busy.headers_mut()
+            .insert("retry-after", "25".parse().unwrap());
+        Some(match number {
+            0 | 1 => busy,
+            2 => list(1, "", &["a"]),
+            _ => return None,
+        })
+    });
+    fixture.until(|f| f.store.is_synced()).await;
+    let requests = fixture.requests.lock();
+    for pair in requests[..3].windows(2) {
+        let pause = pair[1].0 - pair[0].0;
+        assert!((25.0..26.0).contains(&pause.as_secs_f64()), "{pause:?}");
+    }
 }

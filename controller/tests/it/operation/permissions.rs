@@ -138,7 +138,7 @@ async fn a_missing_right_is_named_with_its_subject() {
     for (resource, verb) in [
         ("namespaces", "get"),
         ("nodes/status", "patch"),
-        ("services", "watch"),
+        ("services", "list"),
         ("services/status", "patch"),
         ("events", "create"),
         ("leases", "get"),

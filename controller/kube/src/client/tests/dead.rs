@@ -8,7 +8,6 @@ use super::{
     server::{Fate, Relay, Server},
     *,
 };
-use crate::api::Begin;
 
 /// Within which client-go notices it.
 const NOTICED: Duration = Duration::from_secs(45);
@@ -40,9 +39,7 @@ async fn way() -> Way {
 #[tokio::test]
 async fn a_watch_whose_connection_went_dead_ends() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api
-        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
-        .await;
+    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
     let mut events = std::pin::pin!(watch.unwrap());
     relay.meet(Fate::Dead);
     // Nothing comes any more that real time would have to bring.
@@ -65,9 +62,7 @@ async fn a_watch_whose_connection_went_dead_ends() {
 #[tokio::test]
 async fn a_watch_whose_connection_is_closed_says_so() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api
-        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
-        .await;
+    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
     let mut events = std::pin::pin!(watch.unwrap());
     relay.meet(Fate::Closed);
     let error = timeout(WAIT, events.next())
@@ -104,9 +99,7 @@ async fn an_answer_without_an_end_is_an_error() {
 #[tokio::test]
 async fn all_requests_of_a_client_share_one_connection() {
     let Way { api, relay, .. } = &way().await;
-    let watch = api
-        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
-        .await;
+    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
     let _events = std::pin::pin!(watch.unwrap());
     let gets = futures::future::join_all((0..20).map(|_| get(api))).await;
     assert!(gets.iter().all(Result::is_ok), "{gets:?}");
@@ -118,9 +111,7 @@ async fn a_server_that_speaks_http_1_1_alone_is_spoken_to() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::speaking(&["http/1.1"]).await;
     let api = api(&of(directory.path(), &server, &json!({}))).await;
-    let watch = api
-        .watch::<Value>("/api/v1/nodes", None, Begin::After("1"), WAIT)
-        .await;
+    let watch = api.watch::<Value>("/api/v1/nodes", None, "1", WAIT).await;
     let _events = std::pin::pin!(watch.unwrap());
     get(&api).await.unwrap();
 }

@@ -64,11 +64,7 @@ async fn a_doubt_of_another_part_has_all_objects_listed_again_once() {
     fixture.sight.doubt(EventContent::normal("Resync", "asked"));
     doubts.borrow_and_update();
     fixture.until(|it| it.names().contains("n4")).await;
-    let lists = |it: &Fixture| {
-        let requests = it.requests.lock();
-        requests.iter().filter(|(_, uri)| is_list(uri)).count()
-    };
-    assert_eq!(lists(&fixture), 2);
+    assert_eq!(fixture.lists(), 2);
     assert!(!doubts.has_changed().unwrap(), "once for all");
     drop(events);
 }

@@ -57,3 +57,22 @@ async fn an_object_that_cannot_be_decoded_keeps_its_view_and_stops_no_other() {
     fixture.until(|f| undecodable(f).0 == 0).await;
     assert_eq!(fixture.requests.lock().len(), 2, "the watch goes on");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_key_may_be_any_that_a_list_does_not_show() {
+    let unnamed = json!({"spec": 1});
+    let fixture = Fixture::start(move |number, _| {
+        let items = match number {
+            0 => vec![node("a", 1), node("b", 1)],
+            2 => vec![odd("a", "uid-a", 3), unnamed.clone()],
+            4 => vec![odd("a", "uid-a", 3), node("c", 4)],
+            _ => return Some(scripted::refusal(410, "Expired")),
+        };
+        let body = json!({"metadata": {"resourceVersion": "5"}, "items": items});
+        Some(scripted::json(200, &body))
+    });
+    fixture.until(|f| f.requests.lock().len() == 4).await;
+    assert_eq!(fixture.names(), ["a", "b"].map(String::from).into());
+    fixture.until(|f| f.requests.lock().len() == 6).await;
+    assert_eq!(fixture.names(), ["a", "c"].map(String::from).into());
+}
