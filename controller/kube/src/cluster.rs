@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{api::Api, error::ApiError};
+use super::{api::Api, error::ApiError, leader::LeaseObject};
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
 
 /// Longest pause between two tries to reach the API server.
@@ -210,7 +210,7 @@ impl fmt::Debug for SameCluster {
 #[derive(Debug)]
 pub struct LeaseFacts {
     /// `metadata.annotations`
-    pub annotations: BTreeMap<String, Box<str>>,
+    pub annotations: BTreeMap<String, String>,
     /// `spec.leaseTransitions`
     pub transitions: i32,
 }
@@ -220,26 +220,10 @@ pub struct LeaseFacts {
 /// # Errors
 /// Any [`ApiError`]; 404 if no replica has led yet.
 pub async fn lease(api: &Api, path: &str) -> Result<LeaseFacts, ApiError> {
-    #[derive(Deserialize)]
-    struct Object {
-        metadata: Metadata,
-        #[serde(default)]
-        spec: Spec,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        annotations: BTreeMap<String, Box<str>>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Spec {
-        lease_transitions: i32,
-    }
-    let Object { metadata, spec } = api.get(path).await?;
+    let LeaseObject { metadata, spec, .. } = api.get(path).await?;
     Ok(LeaseFacts {
         annotations: metadata.annotations,
-        transitions: spec.lease_transitions,
+        transitions: spec.transitions,
     })
 }
 

@@ -37,6 +37,7 @@ mod term;
 pub use elector::Elector;
 pub use handle::{Handle, NotLeading};
 pub use identity::{ProcessIdentity, host};
+pub(crate) use lease::LeaseObject;
 pub use outrigger_core::lease::Lost;
 pub use term::{Leadership, LeaseTerm};
 

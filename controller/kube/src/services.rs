@@ -9,14 +9,19 @@
 //!
 //! RBAC: `get` on `services`, `patch` on `services/status`.
 
-use outrigger_core::service::{ServiceView, patch_plan::StatusPatch};
+use outrigger_core::{
+    condition::ConditionChange,
+    service::{
+        FINALIZER, Ingress, PortStatus, ServiceView,
+        patch_plan::{FinalizerChange, StatusPatch},
+    },
+};
+use serde_json::{Map, Value, json};
 
 use super::{
-    patch::Patch,
+    patch::{self, Patch},
     writer::{ObjectWrite, ObjectWriter},
 };
-
-mod body;
 
 /// Writes to Services, and takes what it wrote into the store.
 pub type ServiceWriter = ObjectWriter<ServiceView>;
@@ -27,12 +32,115 @@ impl ObjectWrite<ServiceView> for StatusPatch {
     }
 
     fn patch(&self, service: &ServiceView, newest: &ServiceView) -> Patch {
-        Patch::Strategic(body::of(self, service, newest))
+        Patch::Strategic(body(self, service, newest))
     }
 
     fn applied_to(&self, service: &ServiceView, version: &str) -> ServiceView {
         self.applied_to(service, version)
     }
+}
+
+/// The body for `patch` as the API server reads it (S-70, S-71), planned on `service`, which is `newest` by now.
+fn body(patch: &StatusPatch, service: &ServiceView, newest: &ServiceView) -> Value {
+    let mut metadata = metadata(patch, newest);
+    if patch.is_exact() {
+        let planned_on = json!(service.resource_version);
+        metadata.insert("resourceVersion".into(), planned_on);
+    }
+    let mut body = json!({"metadata": metadata});
+    let status = status(patch, newest);
+    if !status.is_empty() {
+        body["status"] = status.into();
+    }
+    body
+}
+
+fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("uid".into(), json!(patch.uid));
+    match patch.finalizer {
+        Some(FinalizerChange::Add) => {
+            metadata.insert("finalizers".into(), json!([FINALIZER]));
+            if !service.finalizers.is_empty() {
+                // Behind the others, as the store will have it.
+                let after = patch.applied_to(service, "").finalizers;
+                let order: Value = after.iter().map(|name| &**name).collect();
+                metadata.insert("$setElementOrder/finalizers".into(), order);
+            }
+        }
+        // Upstream's `null` for the last one would take those that were added meanwhile with it.
+        Some(FinalizerChange::Remove) => {
+            let key = "$deleteFromPrimitiveList/finalizers";
+            metadata.insert(key.into(), json!([FINALIZER]));
+        }
+        None => {}
+    }
+    if !patch.annotations.is_empty() {
+        let annotations = patch::annotations(&patch.annotations);
+        metadata.insert("annotations".into(), annotations);
+    }
+    metadata
+}
+
+fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
+    let mut status = Map::new();
+    if !patch.conditions.is_empty() {
+        let after = patch.applied_to(service, "").conditions;
+        // Set conditions have to come in the order that is named, or all of it is refused (500).
+        let mut changes: Vec<_> = patch.conditions.iter().collect();
+        changes.sort_by_key(|change| match change {
+            ConditionChange::Set(set) => after.iter().position(|c| c.kind == set.kind),
+            ConditionChange::Remove(_) => None,
+        });
+        let changes: Value = changes.into_iter().map(patch::condition).collect();
+        status.insert("conditions".into(), changes);
+        let order: Value = after.iter().map(|c| json!({"type": c.kind})).collect();
+        status.insert("$setElementOrder/conditions".into(), order);
+    }
+    if let Some(ingress) = &patch.ingress {
+        let list = match &**ingress {
+            [] => Value::Null,
+            entries => entries.iter().map(entry).collect(),
+        };
+        status.insert("loadBalancer".into(), json!({"ingress": list}));
+    }
+    status
+}
+
+/// The entry as the provider gave it, defaults left to the API server (S-39).
+fn entry(ingress: &Ingress) -> Value {
+    let Ingress {
+        ip,
+        hostname,
+        ip_mode,
+        ports,
+    } = ingress;
+    let mut entry = Map::new();
+    for (key, text) in [("ip", ip), ("hostname", hostname)] {
+        if !text.is_empty() {
+            entry.insert(key.into(), json!(text));
+        }
+    }
+    if let Some(mode) = ip_mode {
+        entry.insert("ipMode".into(), json!(mode));
+    }
+    if !ports.is_empty() {
+        entry.insert("ports".into(), ports.iter().map(port).collect());
+    }
+    entry.into()
+}
+
+fn port(status: &PortStatus) -> Value {
+    let PortStatus {
+        port,
+        protocol,
+        error,
+    } = status;
+    let mut port = json!({"port": port, "protocol": protocol});
+    if let Some(error) = error {
+        port["error"] = json!(error);
+    }
+    port
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http::Method;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
@@ -106,117 +105,61 @@ async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
     assert!(ended.iter().all(Result::is_ok), "{ended:?}");
 }
 
-/// A request that waits for the budget may come up after the lease was lost.
-#[tokio::test]
-async fn the_fence_is_asked_after_the_wait_for_the_budget() {
-    let budget = Budget {
-        qps: 10.0,
-        burst: 1,
-    };
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&sent);
-    let server = service_fn(move |_: Request<Body>| {
-        let counted = Arc::clone(&counted);
-        async move {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, BoxError>(Response::new(Body::empty()))
-        }
-    });
-    let client = govern(budget).around(Filter::new(server, fenced));
-    let (fence, leads) = fence();
-    let write = || {
-        let mut request = Request::new(Body::empty());
-        *request.method_mut() = Method::PATCH;
-        request.extensions_mut().insert(fence.clone());
-        client.clone().oneshot(request)
-    };
-    write().await.unwrap();
-    let (second, ()) = tokio::join!(write(), async {
-        tokio::task::yield_now().await;
-        leads.store(false, Ordering::Relaxed);
-    });
-    let error = second.map(drop).unwrap_err();
-    let error = ApiError::from(kube::Error::Service(error));
-    assert!(matches!(error, ApiError::Fenced), "{error}");
-    assert_eq!(sent.load(Ordering::Relaxed), 1);
+fn source(kubeconfig: Option<&Path>, master: Option<&str>) -> Source {
+    Source {
+        kubeconfig: kubeconfig.map(Path::to_owned),
+        master: master.map(str::to_owned),
+    }
 }
 
 #[test]
 fn bad_sources_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
-    let message = |source: Source| source.load().unwrap_err().to_string();
-
-    let missing = message(Source {
-        kubeconfig: Some(path.clone()),
-        master: None,
-    });
+    let file = source(Some(&path), None);
+    let message = |source: &Source| source.load().unwrap_err().to_string();
+    let missing = message(&file);
     assert!(
         missing.contains("kubeconfig") && missing.contains("No such file"),
         "{missing}"
     );
-
-    std::fs::write(&path, "clusters: 3").unwrap();
-    let junk = message(Source {
-        kubeconfig: Some(path.clone()),
-        master: None,
-    });
-    assert!(junk.contains(path.to_str().unwrap()), "{junk}");
-    assert_eq!(junk.lines().count(), 1, "{junk}");
-
-    let text = "apiVersion: v1\nkind: Config\nclusters:\n- name: [a\n  cluster: {}\n";
-    std::fs::write(&path, text).unwrap();
-    let broken = message(Source {
-        kubeconfig: Some(path.clone()),
-        master: None,
-    });
-    assert_eq!(broken.lines().count(), 1, "{broken}");
-    assert!(broken.contains("line ") && broken.len() < 300, "{broken}");
-
-    let master = message(Source {
-        kubeconfig: None,
-        master: Some("10.0.0.1".into()),
-    });
-    assert!(master.contains("\"10.0.0.1\" is not a URL"), "{master}");
-    let login = message(Source {
-        kubeconfig: None,
-        master: Some("https://ann:hush hush@10.0.0.1".into()),
-    });
-    assert!(login.contains("\"https://10.0.0.1\" is not"), "{login}");
-
-    // A token that stands where an object should.
-    let text = "apiVersion: v1\nkind: Config\nusers:\n- name: ann\n  user: hush\n";
-    std::fs::write(&path, text).unwrap();
-    let token = message(Source {
-        kubeconfig: Some(path.clone()),
-        master: None,
-    });
-    assert!(!token.contains("hush"), "{token}");
+    for (text, says) in [
+        ("clusters: 3", path.to_str().unwrap()),
+        (
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: [a\n  cluster: {}\n",
+            "line ",
+        ),
+        // A token that stands where an object should.
+        (
+            "apiVersion: v1\nkind: Config\nusers:\n- name: ann\n  user: hush\n",
+            "",
+        ),
+    ] {
+        fs::write(&path, text).unwrap();
+        let bad = message(&file);
+        assert!(bad.contains(says) && bad.len() < 300, "{bad}");
+        assert_eq!(bad.lines().count(), 1, "{bad}");
+        assert!(!bad.contains("hush"), "{bad}");
+    }
+    for (master, says) in [
+        ("10.0.0.1", "\"10.0.0.1\" is not a URL"),
+        (
+            "https://ann:hush hush@10.0.0.1",
+            "\"https://10.0.0.1\" is not",
+        ),
+    ] {
+        let bad = message(&source(None, Some(master)));
+        assert!(bad.contains(says), "{bad}");
+    }
 }
 
 /// Each request and each message would carry them.
 #[test]
 fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("kubeconfig");
     let server = "https://ann:hush@10.0.0.1:6443/behind";
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
-         users: [{{name: a, user: {{}}}}]\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    for source in [
-        Source {
-            kubeconfig: Some(path.clone()),
-            master: None,
-        },
-        Source {
-            kubeconfig: None,
-            master: Some(server.into()),
-        },
-    ] {
+    let file = kubeconfig(dir.path(), &json!({ "server": server }), &json!({}));
+    for source in [file, source(None, Some(server))] {
         let warnings = Warnings::listen();
         let loaded = source.load().unwrap();
         let url = loaded.config.cluster_url.to_string();

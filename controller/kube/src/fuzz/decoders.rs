@@ -6,10 +6,10 @@ use outrigger_core::{csr::CsrView, node::NodeView, service::ServiceView, volume:
 use outrigger_runtime::fixture::near;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{csr, edits, node, pkcs10, service, volume};
-use crate::decode::{self, Item, ListReader, ObjectEvent};
+use crate::decode::{self, Item, ObjectEvent};
 
 /// Longest cause of an object that cannot be decoded, in bytes: 200 characters.
 const LONGEST_CAUSE: usize = 800;
@@ -57,26 +57,5 @@ proptest! {
         let other = csr(&near::bytes(der, &edits));
         let view: CsrView = serde_json::from_value(other.clone()).unwrap();
         prop_assert!(other != of_kubelet || view.pending.is_some_and(|request| request.is_ok()));
-    }
-
-    /// However its bytes are cut.
-    #[test]
-    fn lists(edits in edits(), piece in 1_usize..64) {
-        let list = json!({
-            "kind": "NodeList", "metadata": {"resourceVersion": "7", "continue": "c"},
-            "items": [node(), service(), volume()],
-        });
-        let bytes = near::bytes(list.to_string().as_bytes(), &edits);
-        let read = |piece: usize| {
-            let (mut reader, mut objects) = (ListReader::default(), Vec::new());
-            for bytes in bytes.chunks(piece) {
-                reader.read(bytes, |object| objects.push(object.to_vec()));
-            }
-            (objects, reader.end().map(|meta| meta.resource_version).map_err(|error| error.to_string()))
-        };
-        let whole = read(bytes.len().max(1));
-        prop_assert_eq!(&read(piece), &whole);
-        // No more is handed out than came.
-        prop_assert!(whole.0.iter().map(Vec::len).sum::<usize>() <= bytes.len());
     }
 }

@@ -5,15 +5,13 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-mod annotations;
 mod replica;
 mod trouble;
 
-use crate::fixture::lease::Store;
+use crate::fixture::lease::{Mood, Store};
 use replica::Replica;
 
 async fn secs(seconds: u64) {
@@ -125,21 +123,6 @@ async fn a_released_lease_is_taken_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_leader_is_followed_after_the_lease_duration() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    let leading = a.leading().await;
-    let b = Replica::start(&store, "b");
-    secs(21).await;
-    let renewed = store.last_request();
-    drop(a);
-    sleep(Duration::from_millis(1)).await;
-    assert!(leading.token().is_cancelled());
-    let since = b.leading().await.since() - renewed;
-    assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_renewal_that_is_answered_with_an_older_version_shows_that_etcd_has_gone_back() {
     let store = Store::default();
     store.0.lock().version = 1000;
@@ -236,20 +219,101 @@ async fn a_replica_that_gave_up_lets_others_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_election_it_lasts_until_the_token() {
-    let token = CancellationToken::new();
-    let leading = LeaseTerm::unelected(token.clone());
-    secs(1_000_000).await;
-    assert!(leading.is_valid_now());
-    token.cancel();
-    assert!(!leading.is_valid_now());
+async fn an_annotation_brings_the_renewal_forward() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.requests();
+    let began = Instant::now();
+    a.handle.annotate("x", Some("1".into())).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(100));
+    assert_eq!(store.requests(), ["PUT a"]);
+    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
+    assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
+    a.handle.annotate("x", None).await.unwrap();
+    assert_eq!(a.handle.annotation("x"), None);
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
+    // Renewals go on in their own time.
+    store.requests();
+    secs(5).await;
+    assert_eq!(store.requests(), ["PUT a", "PUT a"]);
 }
 
-#[test]
-fn an_identity_is_the_host_and_something_new() {
-    let (one, two) = (ProcessIdentity::new().own, ProcessIdentity::new().own);
-    assert_ne!(one, two);
-    let (host, uuid) = one.rsplit_once('_').unwrap();
-    assert!(!host.is_empty());
-    assert_eq!(uuid.len(), 36);
+/// At the first start two tasks annotate: the second one while the write for the first is in flight.
+#[tokio::test(start_paused = true)]
+async fn an_annotation_during_a_write_follows_it_at_once() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.requests();
+    store.0.lock().write_latency = Duration::from_millis(50);
+    let began = Instant::now();
+    let second = async {
+        sleep(Duration::from_millis(20)).await;
+        a.handle.annotate("y", Some("2".into())).await
+    };
+    let (first, second) = tokio::join!(a.handle.annotate("x", Some("1".into())), second);
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    assert!(
+        began.elapsed() < Duration::from_millis(200),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(store.requests(), ["PUT a", "PUT a"]);
+}
+
+/// The first annotation is written, and the answer is lost.
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_is_taken_back_may_still_be_in_flight() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.mood(Mood::Mute);
+    let handle = a.handle.clone();
+    let (mut set, mut taken_back) = (JoinSet::new(), JoinSet::new());
+    set.spawn(async move { handle.annotate("x", Some("1".into())).await });
+    secs(1).await;
+    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
+    let handle = a.handle.clone();
+    taken_back.spawn(async move { handle.annotate("x", None).await });
+    secs(1).await;
+    assert!(taken_back.try_join_next().is_none());
+    store.mood(Mood::Well);
+    taken_back.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
+    assert_eq!(set.join_next().await.unwrap().unwrap(), Ok(()));
+}
+
+/// Without the annotations the next leader would send all targets again, and forget that another program led.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_under_its_leader_is_made_again_with_its_annotations() {
+    for is_deaf in [false, true] {
+        let store = Store::default();
+        let a = Replica::start(&store, "a");
+        a.leading().await;
+        a.handle.annotate("x", Some("1".into())).await.unwrap();
+        let before = store.lease()["metadata"]["annotations"].clone();
+        if is_deaf {
+            store.deafen();
+        }
+        store.delete();
+        secs(5).await;
+        assert_eq!(store.holder(), "a");
+        assert_eq!(store.lease()["metadata"]["annotations"], before);
+        assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_annotates() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(3).await;
+    assert_eq!(
+        b.handle.annotate("x", Some("1".into())).await,
+        Err(NotLeading)
+    );
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
 }

@@ -22,6 +22,8 @@ use crate::{
     store::{Change, Origin, Store},
 };
 
+mod body;
+
 const KEY: &str = "shop/web";
 const STATUS: &str = "PATCH /api/v1/namespaces/shop/services/web/status";
 const READ: &str = "GET /api/v1/namespaces/shop/services/web";
@@ -165,19 +167,6 @@ async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_does_not_undo_in_the_store_what_the_watch_brought_since_it_was_planned() {
-    let rig = Rig::start().await;
-    let (planned_on, patch) = (rig.held(), rig.full());
-    rig.cluster.change_service(KEY, |service| {
-        service["spec"]["ports"][0]["port"] = json!(81);
-    });
-    rig.in_step().await;
-    let written = rig.writer.write(&planned_on, &patch).await.unwrap();
-    assert_eq!(written.unwrap().spec.ports[0].port, 81);
-    assert_eq!(rig.held().spec.ports[0].port, 81);
-}
-
-#[tokio::test(start_paused = true)]
 async fn nothing_is_written_to_what_is_gone_or_another_of_the_same_name() {
     let rig = Rig::start().await;
     let (service_then, patch) = (rig.held(), rig.full());
@@ -227,24 +216,6 @@ async fn after_a_refusal_the_store_knows_why() {
     }
     let held = rig.held();
     assert!(held.deleted.is_some() && !held.has_finalizer());
-}
-
-/// If the store did not remember this, the deletion that the watch reports later would look like that of a Service
-/// whose load balancer is orphaned.
-#[tokio::test(start_paused = true)]
-async fn that_it_was_the_last_finalizer_is_known_before_the_watch_says_so() {
-    let mut rig = Rig::start().await;
-    rig.write(&rig.full()).await.unwrap().unwrap();
-    rig.cluster.delete_service(KEY);
-    rig.in_step().await;
-    rig.tasks.shutdown().await;
-    let patch = StatusPatch {
-        finalizer: Some(FinalizerChange::Remove),
-        ..rig.patch()
-    };
-    rig.write(&patch).await.unwrap().unwrap();
-    assert_eq!(rig.cluster.service(KEY), None);
-    assert!(!rig.held().has_finalizer());
 }
 
 /// It may arrive late: from a process that was killed, by a proxy that tried again.

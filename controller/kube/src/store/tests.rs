@@ -213,15 +213,6 @@ fn a_write_of_ours_beside_a_full_list_is_not_undone_by_it() {
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("restored"));
 }
 
-#[test]
-fn a_resync_tells_about_every_object_again() {
-    let (store, changes) = recorded();
-    store.apply(node("a", "1", 10, "x"), Origin::Watch);
-    changes.lock().clear();
-    store.resync();
-    assert_eq!(*changes.lock(), ["updated a 10→10 List"]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
     use std::time::Duration;

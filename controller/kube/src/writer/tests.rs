@@ -216,22 +216,6 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
     assert_eq!(rig.keys_of_taints(), ["theirs", "other"]);
 }
 
-/// The view of a loop was made by a write over changes that the watch has brought by now under the same version.
-#[tokio::test(start_paused = true)]
-async fn a_view_that_lacks_what_the_store_has_replaces_no_list() {
-    let rig = Rig::new();
-    rig.write_over_a_taint_of_theirs().await;
-    let view = rig.view();
-    rig.watch();
-    assert_eq!(rig.view().resource_version, view.resource_version);
-    let write = rig.writer.write(&view, &initialize(0)).await;
-    assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
-    assert_eq!(
-        rig.keys_of_taints(),
-        ["theirs", TAINT_UNINITIALIZED, "other"]
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn conflicts_without_end_are_an_error_after_two_requests() {
     let rig = Rig::new();

@@ -221,7 +221,7 @@ async fn a_client_of_a_service_account_shows_its_token_and_no_certificate() {
 
 /// Such errors reach the log.
 #[tokio::test]
-async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
+async fn no_word_of_a_key_or_of_the_output_of_a_plugin_is_in_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start().await;
     let version = "client.authentication.k8s.io/v1";
@@ -248,24 +248,17 @@ async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
             assert!(!error.contains(leaked), "{output}: {error}");
         }
     }
-    let user = with_plugin(directory.path(), "echo hush; echo no login >&2; exit 3");
-    let error = clients(&of(directory.path(), &server, &user)).await;
-    let error = error.err().unwrap().to_string();
-    assert!(error.ends_with("(exit status: 3): no login"), "{error}");
-    assert!(error.contains("plugin.sh: "), "{error}");
-}
-
-#[tokio::test]
-async fn a_key_that_lost_its_line_ends_is_in_no_error() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::start().await;
     let mut user = with_certificate("name");
-    let key = "-----BEGIN PRIVATE KEY-----hush-----END PRIVATE KEY-----";
     user["client-key-data"] = BASE64_STANDARD.encode(key).into();
     let error = clients(&of(directory.path(), &server, &user)).await;
     let error = error.err().unwrap().to_string();
     assert!(error.contains("private key"), "{error}");
     assert!(!error.contains("hush"), "{error}");
+    let user = with_plugin(directory.path(), "echo hush; echo no login >&2; exit 3");
+    let error = clients(&of(directory.path(), &server, &user)).await;
+    let error = error.err().unwrap().to_string();
+    assert!(error.ends_with("(exit status: 3): no login"), "{error}");
+    assert!(error.contains("plugin.sh: "), "{error}");
 }
 
 #[tokio::test]

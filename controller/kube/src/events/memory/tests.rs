@@ -50,16 +50,6 @@ fn e1_a_long_name_is_cut_to_a_valid_one() {
 }
 
 #[test]
-fn e2_an_equal_event_raises_the_count_of_the_first() {
-    let mut memory = EventMemory::default();
-    let first = memory.observe(&event("hello", 0)).unwrap();
-    assert_eq!((first.count, first.first), (1, event("", 0).at));
-    let mut newer = event("hello", 90);
-    newer.object.resource_version = "8".into();
-    assert_eq!(memory.observe(&newer), Some(Record { count: 2, ..first }));
-}
-
-#[test]
 fn e2_events_that_differ_in_anything_are_not_equal() {
     let changes: [fn(&mut Event); 8] = [
         |event| event.component = "route_controller",

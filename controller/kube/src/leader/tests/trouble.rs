@@ -95,32 +95,6 @@ async fn a_stolen_lease_is_lost_when_it_is_seen() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn without_a_watch_it_polls() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    a.leading().await;
-    store.refuse_watches();
-    let b = Replica::start(&store, "b");
-    secs(60).await;
-    store.requests();
-    secs(60).await;
-    let gets = store
-        .requests()
-        .iter()
-        .filter(|request| *request == "GET")
-        .count();
-    assert!((13..=30).contains(&gets), "{gets} in a minute");
-    a.handle.release().await;
-    let released = Instant::now();
-    b.leading().await;
-    assert!(
-        released.elapsed() <= Duration::from_millis(4_410),
-        "{:?}",
-        released.elapsed()
-    );
-}
-
 /// An annotation by another client makes the known version stale.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_without_another_holder_is_no_loss() {
