@@ -170,22 +170,35 @@ impl<V: View> Store<V> {
         view.protected(held.map(|held| &**held))
     }
 
+    /// Puts the view that `make` makes of the one of `key` with `uid`, if it makes one, and calls the handlers if it is another.
+    /// Returns the view held then, or none if the object was deleted or is another.
+    fn replace(
+        &self,
+        key: &str,
+        uid: &str,
+        origin: Origin,
+        make: impl FnOnce(&mut Views<V>, &Arc<V>) -> Option<V>,
+    ) -> Option<Arc<V>> {
+        let (view, held) = {
+            let mut views = self.views.write();
+            let held = views.views().get(key).filter(|held| held.uid() == uid)?;
+            let held = Arc::clone(held);
+            let Some(view) = make(&mut views, &held) else {
+                return Some(held);
+            };
+            (views.put(view).0, held)
+        };
+        if held != view {
+            self.notify(&Change::Updated(&held, &view), origin);
+        }
+        Some(view)
+    }
+
     /// Stores what was learnt about the object `key` with `uid` elsewhere than at the API server, and calls the handlers.
     pub fn learn(&self, key: &str, uid: &str, apply: impl FnOnce(&V) -> V) {
-        let (view, old) = {
-            let mut views = self.views.write();
-            let held = views.views().get(key).filter(|held| held.uid() == uid);
-            let Some(view) = held.map(|held| apply(held)) else {
-                return;
-            };
-            if held.is_some_and(|held| **held == view) {
-                return;
-            }
-            views.put(view)
-        };
-        if let Some(old) = &old {
-            self.notify(&Change::Updated(old, &view), Origin::Write);
-        }
+        self.replace(key, uid, Origin::Write, |_, held| {
+            Some(apply(held)).filter(|view| *view != **held)
+        });
     }
 
     /// Stores our own write to the object `key` with `uid`, so that no loop
@@ -205,24 +218,15 @@ impl<V: View> Store<V> {
         presumed: Option<&'static str>,
         apply: impl FnOnce(&V) -> V,
     ) -> Option<Arc<V>> {
-        let (view, old) = {
-            let mut views = self.views.write();
-            let held = views.views().get(key).filter(|held| held.uid() == uid)?;
+        self.replace(key, uid, Origin::Write, |views, held| {
             if is_older(version, held.resource_version()) {
-                return Some(Arc::clone(held));
+                return None;
             }
-            let view = apply(held);
-            if view == **held {
-                return Some(Arc::clone(held));
-            }
+            let view = Some(apply(held)).filter(|view| *view != **held)?;
             self.outdate_list(view.key());
             views.is_presumed(view.key(), presumed);
-            views.put(view)
-        };
-        if let Some(old) = &old {
-            self.notify(&Change::Updated(old, &view), Origin::Write);
-        }
-        Some(view)
+            Some(view)
+        })
     }
 
     /// Returns true if `view` is the one held, and the API server has all that writes to `subresource` change as the view shows
@@ -234,23 +238,14 @@ impl<V: View> Store<V> {
     /// Stores an object that was read beside the watch, and calls the handlers. Does nothing if the object was
     /// deleted, is another or is newer: a late answer makes nothing come back.
     pub fn refresh(&self, view: &Arc<V>) {
-        let (view, old) = {
-            let mut views = self.views.write();
-            let held = views.views().get(&**view.key());
-            if held.is_none_or(|held| {
-                held.uid() != view.uid()
-                    || is_older(view.resource_version(), held.resource_version())
-            }) {
-                return;
+        self.replace(view.key(), view.uid(), Origin::Watch, |views, held| {
+            if is_older(view.resource_version(), held.resource_version()) {
+                return None;
             }
             self.outdate_list(view.key());
-            let view = self.protected(held, (**view).clone(), Origin::Watch);
             views.was_read(view.key());
-            views.put(view)
-        };
-        if let Some(old) = old.filter(|old| *old != view) {
-            self.notify(&Change::Updated(&old, &view), Origin::Watch);
-        }
+            Some(self.protected(Some(held), (**view).clone(), Origin::Watch))
+        });
     }
 
     /// Keeps the annotations in `read` alone from now on. No handler is called: the others were read by none.
