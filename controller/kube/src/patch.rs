@@ -18,7 +18,7 @@ use outrigger_core::{
     route::NetworkConditionWrite,
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The body of a PATCH.
 #[derive(Clone, Debug, Serialize)]
@@ -135,10 +135,10 @@ pub fn exact_addresses(node: &NodeView, new: &[NodeAddress]) -> Option<Value> {
     let is_sorted = (1..kinds.len()).all(|at| !kinds[..at].contains(&kinds[at]));
     is_sorted.then(|| {
         let mut patch = exact(&node.uid, node);
-        let mut addresses = entries(new);
+        let addresses = new.iter().map(|address| json!(address));
         // Merged by their type, two of one type would be one.
-        addresses.push(json!({"$patch": "replace"}));
-        patch["status"]["addresses"] = addresses.into();
+        let addresses = addresses.chain([json!({"$patch": "replace"})]);
+        patch["status"]["addresses"] = addresses.collect();
         patch
     })
 }
@@ -166,26 +166,17 @@ pub fn taint(addition: &TaintAddition) -> Vec<Operation> {
         patch.push(test("/spec/taints", Value::Null));
         patch.push(add("/spec/taints", json!([])));
     }
-    let taint = &addition.taint;
-    let mut value = json!({"key": &*taint.key, "effect": &*taint.effect});
-    if !taint.value.is_empty() {
-        value["value"] = Value::from(&*taint.value);
-    }
-    patch.push(add("/spec/taints/-", value));
+    patch.push(add("/spec/taints/-", json!(addition.taint)));
     patch
 }
 
 /// The patch of `nodes/<name>/status` that makes the address list `new`, where it is `old` now.
 pub fn addresses(uid: &str, old: &[NodeAddress], new: &[NodeAddress]) -> Vec<Operation> {
-    let presumed = if old.is_empty() {
-        Value::Null
-    } else {
-        list(old)
-    };
+    let presumed = (!old.is_empty()).then_some(old);
     vec![
         test("/metadata/uid", uid),
-        test("/status/addresses", presumed),
-        add("/status/addresses", list(new)),
+        test("/status/addresses", json!(presumed)),
+        add("/status/addresses", json!(new)),
     ]
 }
 
@@ -199,12 +190,7 @@ pub fn pod_cidrs(write: &PodCidrsWrite) -> Vec<Operation> {
     if let Some(first) = write.cidrs.first() {
         patch.push(add("/spec/podCIDR", &**first));
     }
-    let all: Value = write
-        .cidrs
-        .iter()
-        .map(|cidr| Value::from(&**cidr))
-        .collect();
-    patch.push(add("/spec/podCIDRs", all));
+    patch.push(add("/spec/podCIDRs", json!(write.cidrs)));
     patch
 }
 
@@ -249,10 +235,9 @@ pub fn effects(write: &EffectsWrite) -> Value {
 /// `metadata.annotations` of a strategic merge patch: key and value; none removes the key.
 pub(super) fn annotations(changes: &[(Box<str>, Option<Box<str>>)]) -> Value {
     let changes = changes.iter();
-    let changes: Map<_, _> = changes
+    changes
         .map(|(key, value)| (key.to_string(), json!(value)))
-        .collect();
-    changes.into()
+        .collect()
 }
 
 /// An entry of `status.conditions` in a strategic merge patch.
@@ -277,15 +262,6 @@ fn time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second())
         .unwrap_or(at)
         .to_string()
-}
-
-fn list(addresses: &[NodeAddress]) -> Value {
-    entries(addresses).into()
-}
-
-fn entries(addresses: &[NodeAddress]) -> Vec<Value> {
-    let entry = |a: &NodeAddress| json!({"type": &*a.kind, "address": &*a.address});
-    addresses.iter().map(entry).collect()
 }
 
 /// A key as one step of a JSON pointer (RFC 6901).

@@ -67,10 +67,11 @@ impl Refusals {
                 denied.retain(|_, denial| denial.last.elapsed() < OLD);
                 let now = Instant::now();
                 let former = denied.get(&right);
+                let (since, count) = former.map_or((now, 0), |former| (former.since, former.count));
                 let denial = Denial {
-                    since: former.map_or(now, |former| former.since),
+                    since,
                     last: now,
-                    count: former.map_or(0, |former| former.count) + 1,
+                    count: count + 1,
                     cause: error.cause(),
                     is_unauthenticated: error.code() == Some(401),
                 };

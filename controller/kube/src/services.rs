@@ -12,7 +12,7 @@
 use outrigger_core::{
     condition::ConditionChange,
     service::{
-        FINALIZER, Ingress, PortStatus, ServiceView,
+        FINALIZER, ServiceView,
         patch_plan::{FinalizerChange, StatusPatch},
     },
 };
@@ -98,49 +98,11 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
         status.insert("$setElementOrder/conditions".into(), order);
     }
     if let Some(ingress) = &patch.ingress {
-        let list = match &**ingress {
-            [] => Value::Null,
-            entries => entries.iter().map(entry).collect(),
-        };
+        // The entries as the provider gave them, defaults left to the API server (S-39).
+        let list = (!ingress.is_empty()).then_some(ingress);
         status.insert("loadBalancer".into(), json!({"ingress": list}));
     }
     status
-}
-
-/// The entry as the provider gave it, defaults left to the API server (S-39).
-fn entry(ingress: &Ingress) -> Value {
-    let Ingress {
-        ip,
-        hostname,
-        ip_mode,
-        ports,
-    } = ingress;
-    let mut entry = Map::new();
-    for (key, text) in [("ip", ip), ("hostname", hostname)] {
-        if !text.is_empty() {
-            entry.insert(key.into(), json!(text));
-        }
-    }
-    if let Some(mode) = ip_mode {
-        entry.insert("ipMode".into(), json!(mode));
-    }
-    if !ports.is_empty() {
-        entry.insert("ports".into(), ports.iter().map(port).collect());
-    }
-    entry.into()
-}
-
-fn port(status: &PortStatus) -> Value {
-    let PortStatus {
-        port,
-        protocol,
-        error,
-    } = status;
-    let mut port = json!({"port": port, "protocol": protocol});
-    if let Some(error) = error {
-        port["error"] = json!(error);
-    }
-    port
 }
 
 #[cfg(test)]

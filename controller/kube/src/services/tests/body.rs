@@ -1,6 +1,9 @@
 //! Patches as the API server reads them.
 
-use outrigger_core::{condition::Condition, service::TYPE_LOAD_BALANCER};
+use outrigger_core::{
+    condition::Condition,
+    service::{Ingress, PortStatus, TYPE_LOAD_BALANCER},
+};
 
 use super::super::*;
 
