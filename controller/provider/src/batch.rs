@@ -74,13 +74,9 @@ fn fail_all(items: Vec<Asked>, error: &Error) {
     }
 }
 
-/// Where lookups are sent to. Callers are bounded by the keys that their loop has in flight.
+/// Where lookups are sent to, by their purpose. Callers are bounded by the keys that their loop has in flight.
 #[derive(Clone)]
-pub(super) struct Lookups {
-    initialization: mpsc::UnboundedSender<Asked>,
-    lifecycle: mpsc::UnboundedSender<Asked>,
-    refresh: mpsc::UnboundedSender<Asked>,
-}
+pub(super) struct Lookups([mpsc::UnboundedSender<Asked>; 3]);
 
 impl Lookups {
     /// The way to the batchers, and the future that is their work. It ends when cancelled; callers that still wait then get
@@ -89,7 +85,7 @@ impl Lookups {
         shared: &Arc<Shared>,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let batcher = || {
+        let batchers = [(); 3].map(|()| {
             let (lookups, arriving) = mpsc::unbounded_channel();
             let batcher = Batcher {
                 shared: Arc::clone(shared),
@@ -97,26 +93,13 @@ impl Lookups {
                 waiting: Vec::new(),
             };
             (lookups, batcher)
-        };
-        let (initialization, of_initialization) = batcher();
-        let (lifecycle, of_lifecycle) = batcher();
-        let (refresh, of_refresh) = batcher();
+        });
+        let [(initial, one), (lifecycle, two), (refresh, three)] = batchers;
         let run = async move {
-            let batchers = async {
-                tokio::join!(
-                    of_initialization.run(),
-                    of_lifecycle.run(),
-                    of_refresh.run()
-                );
-            };
+            let batchers = async { tokio::join!(one.run(), two.run(), three.run()) };
             cancel.run_until_cancelled(batchers).await;
         };
-        let lookups = Self {
-            initialization,
-            lifecycle,
-            refresh,
-        };
-        (lookups, run)
+        (Self([initial, lifecycle, refresh]), run)
     }
 
     /// Hands the lookup to its batcher, and waits for its answer. The stop withdraws the lookup, which changes nothing in
@@ -126,10 +109,11 @@ impl Lookups {
         lookup: NodeLookup,
         preconditions: Preconditions,
     ) -> LookupAnswer {
+        let [initial, lifecycle, refresh] = &self.0;
         let batcher = match lookup.purpose {
-            LookupPurpose::Initialization => &self.initialization,
-            LookupPurpose::Lifecycle => &self.lifecycle,
-            LookupPurpose::Refresh { .. } => &self.refresh,
+            LookupPurpose::Initialization => initial,
+            LookupPurpose::Lifecycle => lifecycle,
+            LookupPurpose::Refresh { .. } => refresh,
         };
         let (caller, answered) = oneshot::channel();
         // A batcher that has ended drops it.

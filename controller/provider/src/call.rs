@@ -230,7 +230,7 @@ impl Shared {
             return Err(Error::NotServed { rpc });
         }
         if method.changes_cloud {
-            self.may_change(rpc)?;
+            self.may_change()?;
         }
         let in_flight = preconditions.begin(rpc, method.changes_cloud)?;
         let started = Instant::now();
@@ -275,13 +275,13 @@ impl Shared {
         result
     }
 
-    fn may_change(&self, rpc: &'static str) -> Result<(), Error> {
+    fn may_change(&self) -> Result<(), Error> {
         let uid = self.cluster_uid.borrow();
         if uid.allows_changes(self.allow_untagged) {
             return Ok(());
         }
         let why = uid.to_string().into();
-        Err(Error::Unidentified { rpc, why })
+        Err(Error::Unidentified { why })
     }
 
     /// Waits for a session that is newer than `session`. `None` if none comes in time.

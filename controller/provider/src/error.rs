@@ -36,8 +36,6 @@ pub enum Error {
     /// Not sent: it is not certain which cluster this is, and the call would change the cloud.
     #[error("not called, {why}")]
     Unidentified {
-        /// Name of the method.
-        rpc: &'static str,
         /// State of the cluster's UID and the remedy, for people.
         why: Arc<str>,
     },

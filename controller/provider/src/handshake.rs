@@ -185,7 +185,9 @@ pub(super) fn accept(
                 accept_load_balancers(&name, offered, reads, effects, forbidden)
             })
             .transpose()?,
-        routes: offered.routes.map(accept_routes),
+        routes: offered.routes.map(|offered| RoutesCapability {
+            max_in_flight: in_flight(offered.max_in_flight),
+        }),
         volumes: offered
             .volumes
             .map(|offered| accept_volumes(&name, offered))
@@ -300,28 +302,20 @@ fn accept_load_balancers(
         reads,
         effects,
         targets: TargetRules {
-            label_keys: sorted(label_keys(
+            // In an order of ours, each once.
+            label_keys: BTreeSet::from_iter(label_keys(
                 "load_balancers.target_label_keys",
                 offered.target_label_keys,
-            )?),
+            )?)
+            .into_iter()
+            .collect(),
         },
     };
     Ok(LoadBalancersCapability {
         capability: capability.into(),
-        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
+        max_in_flight: in_flight(offered.max_in_flight),
         forbidden,
     })
-}
-
-/// The entries in an order of ours, each once.
-fn sorted(entries: Box<[Box<str>]>) -> Box<[Box<str>]> {
-    BTreeSet::from_iter(entries).into_iter().collect()
-}
-
-fn accept_routes(offered: v1::RoutesCapability) -> RoutesCapability {
-    RoutesCapability {
-        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
-    }
 }
 
 fn accept_volumes(
@@ -336,8 +330,12 @@ fn accept_volumes(
     };
     Ok(VolumesCapability {
         served: served.into(),
-        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
+        max_in_flight: in_flight(offered.max_in_flight),
     })
+}
+
+const fn in_flight(declared: u32) -> usize {
+    limit(declared, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT)
 }
 
 /// A limit as declared: 0 stands for the default, and more than `most` is cut.
