@@ -2,14 +2,13 @@
 
 use std::{env, time::Duration};
 
-use http::Method;
 use outrigger_testbed::{
     faults::{Cut, Fault, Rule},
     nodes::Machine,
 };
 
 use crate::{
-    look::{addresses, answered, is_tainted, provider_id, uid},
+    look::{addresses, is_tainted, provider_id, uid},
     plane::USER,
     stage::{Setup, Stage},
     wait::{holds, until},
@@ -17,62 +16,6 @@ use crate::{
 
 /// How long the killed program is away.
 const AWAY: Duration = Duration::from_secs(1);
-
-fn of_nodes(fault: Fault) -> Rule {
-    Rule::new(fault)
-        .path_contains("/nodes/")
-        .method(Method::PATCH)
-}
-
-#[tokio::test]
-async fn refusals_of_all_kinds_delay_nodes_and_double_nothing() {
-    const NODES: usize = 30;
-    let mut stage = Setup::synthesizing().start().await;
-    let pid = stage.controller.pid();
-    let kinds = [
-        Fault::conflict(),
-        Fault::invalid(),
-        Fault::internal_error(),
-        Fault::unavailable(),
-        Fault::status(
-            504,
-            "Timeout",
-            "the server was unable to return a response in the time allotted",
-        ),
-        Fault::too_many_requests(1),
-        Fault::Disconnect,
-    ];
-    let mut rules = Vec::new();
-    for (fault, seed) in kinds.into_iter().zip(1..) {
-        rules.push(stage.proxy.inject(of_nodes(fault).chance(0.1, seed)));
-    }
-    stage
-        .register_all(Machine::numbered("bad-day-", NODES))
-        .await;
-    for node in stage.all_synced("bad-day-", NODES).await {
-        let name = node.metadata.name.as_deref().unwrap();
-        assert_eq!(addresses(&node).len(), 3, "{name}");
-        let events = stage.events_of(&node).await;
-        assert_eq!(events.len(), 1, "{name}");
-        assert_eq!(events[0].count, Some(1), "{name}");
-        let requests = stage.proxy.requests();
-        for path in [
-            format!("/api/v1/nodes/{name}"),
-            format!("/api/v1/nodes/{name}/status"),
-        ] {
-            let tries = requests
-                .iter()
-                .filter(|r| r.method == Method::PATCH && r.path == path);
-            assert_eq!(tries.filter(|r| answered(r, 200)).count(), 1, "{path}");
-        }
-    }
-    let hits: Vec<_> = rules
-        .iter()
-        .map(outrigger_testbed::faults::Injected::hits)
-        .collect();
-    assert!(hits.iter().all(|hits| *hits > 0), "{hits:?}");
-    assert_eq!(stage.controller.pid(), pid);
-}
 
 fn count() -> usize {
     env::var("OUTRIGGER_TEST_NODES").map_or(60, |count| count.parse().unwrap())

@@ -1,6 +1,6 @@
 //! How the program starts and ends, and what it prints where (CLI-3 … CLI-7, PROC-10, PROC-11).
 
-use std::{fs, net::TcpListener, process::Stdio, time::Duration};
+use std::{net::TcpListener, process::Stdio, time::Duration};
 
 use http::Method;
 use outrigger_testbed::{
@@ -16,7 +16,7 @@ use tokio::{
 use crate::{
     controller::plain,
     mock::Mock,
-    stage::{Backstage, Setup},
+    stage::Setup,
     wait::{DEADLINE, holds, until},
 };
 
@@ -86,57 +86,6 @@ async fn a_port_that_is_taken_ends_it_before_anything_is_asked_for() {
         "--v=\"1\"",
     ] {
         assert!(flags.contains(&flag), "{flag}: {flags:?}");
-    }
-}
-
-/// Runs the controller with these flags, which must end it, and returns what it says.
-async fn refused(backstage: &Backstage, flags: &[&str]) -> String {
-    let (mut controller, log) = backstage.run(flags);
-    let status = controller.ended().await;
-    assert_eq!(status.code(), Some(1), "{flags:?}: {}", log());
-    log()
-}
-
-#[tokio::test]
-async fn a_kubeconfig_that_is_not_there_or_not_good_is_named() {
-    let backstage = Setup::without_provider().prepare().await;
-    let good = fs::read_to_string(backstage.proxy.kubeconfig()).unwrap();
-    let files = [
-        ("empty", String::new()),
-        ("words", "this is not a kubeconfig".to_owned()),
-        ("broken", "clusters: [".to_owned()),
-        (
-            "no-context",
-            good.replace("current-context", "other-context"),
-        ),
-    ];
-    let missing = backstage.dir().join("missing.kubeconfig");
-    let mut paths = vec![missing, backstage.dir().to_owned()];
-    for (name, text) in files {
-        let path = backstage.dir().join(name);
-        fs::write(&path, text).unwrap();
-        paths.push(path);
-    }
-    for path in paths {
-        let flag = format!("--kubeconfig={}", path.display());
-        let said = refused(&backstage, &[&flag]).await;
-        let sentence = format!("--kubeconfig {}: ", path.display());
-        let lines: Vec<_> = said
-            .lines()
-            .filter(|line| line.contains(&sentence))
-            .collect();
-        assert_eq!(lines.len(), 1, "{}: {said}", path.display());
-        assert!(!said.contains("panicked"), "{said}");
-    }
-    for (flag, sentence) in [
-        (
-            "--kubeconfig=",
-            "invalid configuration: no configuration has been provided",
-        ),
-        ("--master=somewhere", "--master \"somewhere\" is not a URL"),
-    ] {
-        let said = refused(&backstage, &[flag]).await;
-        assert!(said.contains(sentence), "{said}");
     }
 }
 
