@@ -59,13 +59,6 @@ impl Recorded {
             .any(|pair| matches!(pair, "watch=true" | "watch=1"))
     }
 
-    /// Returns whether it opens a watch that begins with all objects (`sendInitialEvents`).
-    pub fn streams_objects(&self) -> bool {
-        self.query
-            .split('&')
-            .any(|pair| pair == "sendInitialEvents=true")
-    }
-
     /// Returns whether it changes something.
     pub fn is_write(&self) -> bool {
         !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)

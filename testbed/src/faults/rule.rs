@@ -108,13 +108,6 @@ impl Fault {
         Self::status(503, "ServiceUnavailable", message)
     }
 
-    /// 422 on a watch that is to begin with all objects, as of an API server that has this off.
-    pub fn streams_no_objects() -> Self {
-        let message = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is \
-                       forbidden for watch unless the WatchList feature gate is enabled";
-        Self::status(422, "Invalid", message)
-    }
-
     /// Any other status, without `Retry-After`.
     pub fn status(code: u16, reason: &'static str, message: &str) -> Self {
         Self::Status {
@@ -168,12 +161,6 @@ impl Rule {
     #[must_use]
     pub fn watches(self) -> Self {
         self.when(Recorded::is_watch)
-    }
-
-    /// Only watches that begin with all objects.
-    #[must_use]
-    pub fn streams(self) -> Self {
-        self.when(Recorded::streams_objects)
     }
 
     /// Only requests whose path contains `part`, for example `/nodes`.
