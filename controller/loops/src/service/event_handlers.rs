@@ -66,13 +66,15 @@ pub fn subscribe(
                     return;
                 }
                 let is_resync = Arc::ptr_eq(old, service);
-                let is_edited = !is_resync
+                let is_other = !is_resync
                     && capability
                         .as_ref()
                         .is_none_or(|capability| needs_sync(old, service, capability));
+                // A list may show annotations that were not kept before.
+                let is_edited = is_other && old.resource_version != service.resource_version;
                 let is_recorded = is_recorded_otherwise(old, service);
                 let is_undone = !is_resync && is_undone(old, service);
-                let is_reason = is_resync || is_edited || is_undone || begins_to_wait(old, service);
+                let is_reason = is_resync || is_other || is_undone || begins_to_wait(old, service);
                 if !is_reason && !is_recorded {
                     return;
                 }

@@ -1,6 +1,7 @@
 //! Ensures that no change asks for: they leave places to changes, and each Service is open to changes until its own.
 
-use outrigger_provider_mock::ServedLoadBalancers;
+use outrigger_core::{annotations::ReadAnnotations, service::capability::Capability};
+use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
 
 use super::*;
 
@@ -220,6 +221,55 @@ async fn another_configuration_of_the_provider_is_rolled_out_without_a_word() {
     assert_eq!(rig.writes(), writes);
     secs(120).await;
     assert_eq!(rig.calls("EnsureLoadBalancer") - ensured, 20);
+    assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
+}
+
+/// The provider restarts under a controller that has kept only the annotations that it read before, and the list that shows the
+/// others is no edit of a Service.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_reads_more_annotations_gets_them_as_bulk_work_without_a_word() {
+    let rig = Rig::start().await;
+    for n in 0..20 {
+        let mut web = service(&format!("web-{n}"));
+        web["metadata"]["annotations"] = json!({"example.com/team": "a"});
+        rig.cluster.create_service(web);
+    }
+    for n in 0..20 {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    rig.stop().await;
+    let mut provider = ProviderOptions::default();
+    let read = |prefixes: &[String]| {
+        ReadAnnotations::of_services(&Capability {
+            reads: prefixes
+                .iter()
+                .map(|prefix| prefix.as_str().into())
+                .collect(),
+            ..Capability::default()
+        })
+    };
+    let before = read(&provider.service_annotation_prefixes);
+    provider
+        .service_annotation_prefixes
+        .push("example.com/".into());
+    let now = read(&provider.service_annotation_prefixes);
+    let rig = Rig::with(Setup {
+        cluster: rig.cluster.clone(),
+        cloud: rig.cloud.clone(),
+        lease: rig.lease.clone(),
+        provider,
+        leads: false,
+        ..Setup::default()
+    })
+    .await;
+    rig.services.keep_annotations(&before);
+    rig.lead().await;
+    secs(5).await;
+    let (ensured, events) = (rig.calls("EnsureLoadBalancer"), rig.events());
+    assert_eq!(ensured, 20);
+    rig.services.keep_annotations(&now);
+    secs(120).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 40);
     assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
 }
 
