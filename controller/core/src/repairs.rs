@@ -67,6 +67,8 @@ pub enum Undone {
     Finalizer,
     /// The addresses of a load balancer.
     Addresses,
+    /// The record of a load balancer.
+    Record,
     /// The taint of a Node that waits for its initialization.
     Taint,
     /// A label of zone or region of a Node.
@@ -82,6 +84,7 @@ impl Undone {
         match self {
             Self::Finalizer => "removes the finalizer of the load balancer",
             Self::Addresses => "changes the addresses of the load balancer in the status",
+            Self::Record => "removes the annotation outrigger.dev/last-applied",
             Self::Taint => {
                 "adds the taint node.cloudprovider.kubernetes.io/uninitialized to a Node that is initialized"
             }
@@ -96,6 +99,7 @@ impl Undone {
         match self {
             Self::Finalizer => &["f:metadata", "f:finalizers"],
             Self::Addresses => &["f:status", "f:loadBalancer", "f:ingress"],
+            Self::Record => &["f:metadata", "f:annotations"],
             Self::Taint | Self::TaintOfStop => &["f:spec", "f:taints"],
             Self::NodeAddresses => &["f:status", "f:addresses"],
             Self::Label => &["f:metadata", "f:labels"],

@@ -33,12 +33,13 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || needs_update(old, new, capability)
 }
 
-/// Returns true if another client has removed the finalizer (not Q-5) in the step from `old` to `new`, or written other
-/// addresses than those that the record speaks of.
+/// Returns true if another client has removed the finalizer (not Q-5) or the record in the step from `old` to `new`, or written
+/// other addresses than those that the record speaks of.
 pub fn is_undone(old: &ServiceView, new: &ServiceView) -> bool {
     let has_other_addresses =
         || LastApplied::of(new).is_some_and(|record| !record.has_addresses(&new.ingress));
     (old.has_finalizer() && !new.has_finalizer())
+        || (LastApplied::of(old).is_some() && LastApplied::of(new).is_none())
         || (old.ingress != new.ingress && has_other_addresses())
 }
 

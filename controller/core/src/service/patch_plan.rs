@@ -48,11 +48,15 @@ impl StatusPatch {
     /// sender has ended. By then the Service may have a load balancer and need the finalizer, or none
     /// that could be settled.
     pub fn is_exact(&self) -> bool {
-        let settles = |(key, value): &(Box<str>, Option<Box<str>>)| {
+        self.finalizer == Some(FinalizerChange::Remove) || self.settles()
+    }
+
+    /// Returns true if the record that is written has a hash.
+    fn settles(&self) -> bool {
+        self.annotations.iter().any(|(key, value)| {
             **key == *ANNOTATION_LAST_APPLIED
                 && value.as_deref().is_some_and(LastApplied::is_with_hash)
-        };
-        self.finalizer == Some(FinalizerChange::Remove) || self.annotations.iter().any(settles)
+        })
     }
 
     /// The same without the provider's effects, and which those are; none if there are none. The controller's own
@@ -85,9 +89,10 @@ impl StatusPatch {
             Some(Undone::Addresses)
         } else if self.finalizer == Some(FinalizerChange::Add) {
             // Both are written before the first call.
-            LastApplied::of(service).map(|_| Undone::Finalizer)
+            let is_known = LastApplied::of(service).is_some() || self.settles();
+            is_known.then_some(Undone::Finalizer)
         } else {
-            None
+            self.settles().then_some(Undone::Record)
         }
     }
 

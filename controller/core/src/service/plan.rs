@@ -185,13 +185,20 @@ pub struct Progress {
     pending: Option<EnsureCause>,
     /// The record on the Service as this term knows it, once it has changed.
     record: Option<RecordDigest>,
-    /// The addresses of the record, where another client has written others.
-    addresses: Option<Box<[Ingress]>>,
+    /// A record and addresses that another client has undone.
+    undone: Option<Written>,
     repairs: Repairs,
     /// The targets that its load balancer has; none: not known.
     sent: Option<Revision>,
     /// Since when it does not take its targets.
     targets_fail_since: Option<Timestamp>,
+}
+
+/// A record with a hash and its addresses, as they were on the Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
+    record: LastApplied,
+    ingress: Box<[Ingress]>,
 }
 
 /// The provider is at work.
@@ -220,8 +227,11 @@ struct Standing {
 
 impl Standing {
     fn of(service: &ServiceView, capability: &Capability) -> Self {
+        Self::by(LastApplied::own(service, capability), service, capability)
+    }
+
+    fn by(record: Option<LastApplied>, service: &ServiceView, capability: &Capability) -> Self {
         let hash = Hash::of(service, capability);
-        let record = LastApplied::own(service, capability);
         Self {
             hash,
             comparison: record
@@ -302,7 +312,7 @@ impl Progress {
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
         self.repairs = Repairs::default();
         // With another type in between it may have lost its load balancer.
-        self.addresses = None;
+        self.undone = None;
         let is_background = |cause: EnsureCause| cause.manner() == Manner::Background;
         if self.pending.is_none_or(is_background)
             && Ownership::of(service, Some(capability)) == Ownership::Provide
@@ -316,8 +326,10 @@ impl Progress {
 
     /// Another client has undone what this controller wrote to `old` ([`super::change::is_undone`]).
     pub fn undone(&mut self, old: &ServiceView) {
-        if LastApplied::of(old).is_some_and(|record| record.has_addresses(&old.ingress)) {
-            self.addresses = Some(old.ingress.clone());
+        let record = LastApplied::of(old).filter(LastApplied::has_hash);
+        if let Some(record) = record.filter(|record| record.has_addresses(&old.ingress)) {
+            let ingress = old.ingress.clone();
+            self.undone = Some(Written { record, ingress });
         }
     }
 
@@ -332,10 +344,17 @@ impl Progress {
         self.repairs.made(now);
     }
 
+    /// The addresses of the load balancer, as far as is known: another client may have written the present ones.
+    fn held<'a>(&'a self, service: &'a ServiceView) -> &'a [Ingress] {
+        self.undone
+            .as_ref()
+            .map_or(&*service.ingress, |written| &*written.ingress)
+    }
+
     /// The addresses to write again, where those of `service` are not those of its record and this term knows the latter.
     fn lost_addresses(&self, service: &ServiceView, standing: &Standing) -> Option<&[Ingress]> {
         let record = standing.record.as_ref()?;
-        let addresses = self.addresses.as_deref()?;
+        let addresses = &*self.undone.as_ref()?.ingress;
         let is_lost = !record.has_addresses(&service.ingress) && record.has_addresses(addresses);
         (is_lost && !is_not_managed(service)).then_some(addresses)
     }
@@ -373,7 +392,9 @@ impl Progress {
             return;
         };
         let now = RecordDigest::of(service);
-        if *expected != now {
+        // No leader removes it from a Service that has a load balancer.
+        let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
+        if *expected != now && !is_removed {
             *expected = now;
             self.doubt();
         }
@@ -397,7 +418,8 @@ impl Progress {
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let standing = Standing::of(service, facts.capability);
+        let record = self.record_of(service, facts);
+        let standing = Standing::by(record, service, facts.capability);
         let patch = self.prepare(service, &standing, facts);
         let is_repair = |patch: &StatusPatch| patch.undone(service).is_some();
         let repair_due = self
@@ -448,6 +470,15 @@ impl Progress {
         }
     }
 
+    /// The record, or the one that another client has removed: it is right as long as the load balancer has its targets.
+    fn record_of(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Option<LastApplied> {
+        LastApplied::own(service, facts.capability).or_else(|| {
+            let is_removed = LastApplied::of(service).is_none() && self.has_targets(facts);
+            let removed = self.undone.as_ref().filter(|_| is_removed);
+            removed.map(|written| written.record.clone())
+        })
+    }
+
     /// The finalizer and the record that names the owner (S-30, not Q-5); for other inputs than those of the
     /// last call the record loses its hash, so that after a crash the call is repeated. The condition of a
     /// wait that is over is removed.
@@ -462,7 +493,7 @@ impl Progress {
         let record = match (&standing.record, standing.comparison) {
             (Some(_), Some(Comparison::Changed | Comparison::Unknown)) => Some(begun()),
             // Background work: the comparison of a period finds what a crash leaves.
-            (Some(_), _) => None,
+            (Some(record), _) => Some(record.clone()),
             (None, _) => (!is_claimed(service, capability)).then(begun),
         };
         let mut draft = PatchDraft::over(service, facts.time_of_day);

@@ -142,7 +142,7 @@ impl Progress {
                 let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
                 self.in_sync(ensure.revision.clone());
                 self.done = None;
-                self.addresses = None;
+                self.undone = None;
                 record = if answer.address_elsewhere {
                     settled.with_addresses_elsewhere()
                 } else {

@@ -63,7 +63,10 @@ impl Progress {
     /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets: its record has a
     /// hash. One that could not be written may be there all the same.
     pub fn counts_for_lease(&self, service: &ServiceView, capability: &Capability) -> bool {
-        (has_hash(service) || self.pending == Some(EnsureCause::NotWritten))
+        let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
+        // A record that another client has removed is written again, unless the Service is held.
+        let comes_back = is_removed && !service.is_left_alone() && service.selection().is_ok();
+        (has_hash(service) || comes_back || self.pending == Some(EnsureCause::NotWritten))
             && matches!(
                 Ownership::of(service, Some(capability)),
                 Ownership::Provide | Ownership::Hold
@@ -107,6 +110,7 @@ impl Progress {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
             draft.remove_hash();
+            self.undone = None;
         }
     }
 }
@@ -162,9 +166,8 @@ impl Progress {
                     draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
                 if let Some(named) = &answer.ingress {
-                    // Another client may have written the present ones.
-                    let held = self.addresses.as_ref().unwrap_or(&service.ingress);
-                    let ingress = beside(held, named);
+                    let ingress = beside(self.held(service), named);
+                    self.undone = None;
                     draft.ingress(&ingress);
                     let record = LastApplied::of(service).filter(LastApplied::has_hash);
                     if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {

@@ -34,10 +34,15 @@ fn release(web: &mut Value) {
     web["metadata"]["finalizers"] = json!([]);
 }
 
+fn forget(web: &mut Value) {
+    let annotations = web["metadata"]["annotations"].as_object_mut();
+    annotations.unwrap().remove("outrigger.dev/last-applied");
+}
+
 /// After 0, 5 and 15 s, and then ever more rarely.
 #[tokio::test(start_paused = true)]
 async fn another_clients_write_is_answered_with_back_off_and_without_a_call() {
-    for undo in [clear, overwrite, release] {
+    for undo in [clear, overwrite, release, forget] {
         let rig = Rig::start().await;
         rig.cluster.create_service(service("web"));
         rig.ready(WEB).await;
@@ -51,7 +56,11 @@ async fn another_clients_write_is_answered_with_back_off_and_without_a_call() {
         // The other client gives up.
         secs(300).await;
         let now = rig.cluster.service(WEB).unwrap();
-        for path in ["/status/loadBalancer", "/metadata/finalizers"] {
+        for path in [
+            "/status/loadBalancer",
+            "/metadata/finalizers",
+            "/metadata/annotations",
+        ] {
             assert_eq!(now.pointer(path), settled.pointer(path), "{path}");
         }
         // A single write after ten minutes of peace is put right at once.

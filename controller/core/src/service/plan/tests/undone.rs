@@ -139,3 +139,54 @@ fn an_address_that_another_program_writes_is_left_to_it() {
     stage.service.spec.ports[0].port = 81;
     assert_eq!(stage.question().cause, EnsureCause::Changed);
 }
+
+fn forget(stage: &mut Stage) {
+    let old = stage.service.clone();
+    let annotations = old.annotations.clone();
+    stage.service.annotations = annotations.without(ANNOTATION_LAST_APPLIED);
+    assert!(is_undone(&old, &stage.service));
+    stage.progress.undone(&old);
+    stage.progress.record_changed(&old);
+    stage.progress.check_record(&stage.service);
+}
+
+/// By a client that replaces Services by its manifests.
+#[test]
+fn a_record_that_another_client_removes_comes_back_with_back_off_and_without_a_call() {
+    let mut stage = Stage::settled();
+    let settled = stage.service.annotations.clone();
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        forget(&mut stage);
+        waits.push(repair(&mut stage, Undone::Record));
+        assert_eq!(stage.service.annotations, settled);
+    }
+    assert_eq!(waits, [0, 5, 10]);
+}
+
+/// It would speak for targets that the load balancer does not have, or for another Service.
+#[test]
+fn a_record_that_is_not_right_any_more_does_not_come_back() {
+    let mut stage = Stage::settled();
+    forget(&mut stage);
+    assert!(!holds_up(&stage), "it has the targets that the Lease names");
+    stage.targets = nodes("n1");
+    assert!(holds_up(&stage));
+    assert_eq!(stage.question().cause, EnsureCause::Unrecorded);
+    // While it takes no targets it is in the way of no other.
+    let mut paused = stage.clone();
+    paused.pause(true);
+    assert!(!holds_up(&paused));
+    for seconds in [0, 31] {
+        assert!(holds_up(&stage));
+        stage.now = at(seconds);
+        stage.update(Err(&failure(ErrorClass::Quota)));
+    }
+    assert!(!holds_up(&stage));
+
+    let mut stage = Stage::settled();
+    forget(&mut stage);
+    stage.service.spec.ports[0].port = 81;
+    stage.progress.edited(&stage.service, &stage.capability);
+    assert_eq!(stage.question().manner, Manner::Announced);
+}
