@@ -20,7 +20,7 @@ use crate::{
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
         ownership::{Ownership, is_not_managed},
-        patch_plan::{PatchDraft, is_same},
+        patch_plan::{PatchDraft, beside, is_same},
     },
 };
 
@@ -132,14 +132,22 @@ impl Progress {
         let mut requeue = None;
         let mut record = LastApplied::begun(service, facts.capability);
         let settled = LastApplied::with_hash(service, facts.capability, ensure.hash);
-        if let Some(ingress) = &answer.ingress
-            && answer.disposition != Disposition::NotManaged
-        {
+        // An address that the answer lacks stays while the provider is at work, and where no change asks for other ones.
+        let is_whole = answer.disposition == Disposition::Ready
+            && (ensure.manner == Manner::Announced || !has_own_addresses(service));
+        let ingress = answer.ingress.as_deref().map(|named| {
+            if is_whole {
+                named.to_vec()
+            } else {
+                beside(self.held(service), named)
+            }
+        });
+        let ingress = ingress.as_deref().unwrap_or(&service.ingress);
+        if answer.disposition != Disposition::NotManaged {
             draft.ingress(ingress);
         }
         match answer.disposition {
             Disposition::Ready => {
-                let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
                 self.in_sync(ensure.revision.clone());
                 self.done = None;
                 self.undone = None;
@@ -314,6 +322,12 @@ impl LoadBalancerAnswer {
             given => given,
         }
     }
+}
+
+/// Returns true if the addresses of `service` are those that were written with its record.
+fn has_own_addresses(service: &ServiceView) -> bool {
+    let record = LastApplied::of(service).filter(LastApplied::has_hash);
+    record.is_some_and(|record| record.has_addresses(&service.ingress))
 }
 
 fn accepted(draft: &mut PatchDraft<'_>) {

@@ -208,3 +208,49 @@ fn a_change_of_a_service_without_record_is_no_background_work() {
     stage.progress.edited(&stage.service, &stage.capability);
     assert_eq!(stage.next(), Step::Idle);
 }
+
+/// A cloud that lists one of two addresses for a moment takes no traffic from the other one. A comparison that finds one gone has
+/// the load balancer ensured, and that answer counts.
+#[test]
+fn an_address_that_an_answer_lacks_goes_only_with_a_change_or_a_comparison() {
+    let both = "192.0.2.7 2001:db8::7";
+    let ready = |addresses| answer(LoadBalancerCall::Ensure, Disposition::Ready, addresses);
+    let mut dual_stack = Stage::new(load_balancer("web"));
+    dual_stack.ensure(Ok(&ready(both)));
+    let addresses = |stage: &Stage| {
+        let all: Vec<_> = stage.service.ingress.iter().map(|one| &*one.ip).collect();
+        all.join(" ")
+    };
+
+    let mut reconfigured = dual_stack.clone();
+    reconfigured.capability.configuration_revision = "r2".into();
+    let outcome = reconfigured.ensure(Ok(&ready("192.0.2.7")));
+    assert_eq!(
+        (addresses(&reconfigured), reasons(&outcome)),
+        (both.to_owned(), vec![])
+    );
+    assert_eq!(reconfigured.next(), Step::Idle);
+    // An address that is replaced by another of its kind goes.
+    reconfigured.capability.configuration_revision = "r3".into();
+    reconfigured.ensure(Ok(&ready("192.0.2.8")));
+    assert_eq!(addresses(&reconfigured), "192.0.2.8 2001:db8::7");
+
+    let mut edited = dual_stack.clone();
+    edited.service.spec.ports[0].port = 81;
+    let begun = answer(
+        LoadBalancerCall::Ensure,
+        Disposition::InProgress,
+        "192.0.2.7",
+    );
+    edited.ensure(Ok(&begun));
+    assert_eq!(addresses(&edited), both);
+    edited.now = at(300);
+    edited.ensure(Ok(&ready("192.0.2.7")));
+    assert_eq!(addresses(&edited), "192.0.2.7");
+
+    let mut drifted = dual_stack;
+    let get = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
+    assert!(drifted.progress.observed(&drifted.service, &get));
+    drifted.ensure(Ok(&ready("192.0.2.7")));
+    assert_eq!(addresses(&drifted), "192.0.2.7");
+}
