@@ -79,7 +79,8 @@ impl Writes {
     }
 
     /// Writes the patch of a step. Returns false after a conflict with another client's write: the step is to be planned
-    /// again; `attempt` counts such writes.
+    /// again; `attempt` counts such writes. No call has been made for it: where the API server takes no writes the key waits,
+    /// and the slot that it was taken with is another's.
     ///
     /// # Errors
     /// The outcome.
@@ -93,7 +94,9 @@ impl Writes {
         if let Some(undone) = undone {
             self.report_other_writer(service, undone).await;
         }
-        match self.write(service, patch).await {
+        let written = self.writer.write_once(service, patch).await;
+        self.record(service, patch, &written);
+        match written {
             Ok(Some(_)) => {
                 if undone.is_some() {
                     let now = self.decisions.now();
@@ -129,17 +132,24 @@ impl Writes {
         patch: &StatusPatch,
     ) -> Result<Option<Arc<ServiceView>>, ApiError> {
         let written = self.writer.write(service, patch).await;
-        if let Ok(Some(_)) = written
-            && patch.is_of_record()
-        {
-            self.decisions
-                .states
-                .with(&ServiceKey::of(service), |state| {
-                    let progress = &mut state.progress;
-                    progress.record_written(&patch.applied_to(service, ""));
-                });
-        }
+        self.record(service, patch, &written);
         written
+    }
+
+    /// Notes the record of the load balancer, if it is written.
+    fn record(
+        &self,
+        service: &ServiceView,
+        patch: &StatusPatch,
+        written: &Result<Option<Arc<ServiceView>>, ApiError>,
+    ) {
+        if matches!(written, Ok(Some(_))) && patch.is_of_record() {
+            let states = &self.decisions.states;
+            states.with(&ServiceKey::of(service), |state| {
+                let progress = &mut state.progress;
+                progress.record_written(&patch.applied_to(service, ""));
+            });
+        }
     }
 
     /// Writes `patch`, and if the API server does not take it for its content, the rest without the provider's effects:

@@ -138,3 +138,19 @@ async fn a_comparison_delays_no_change() {
         "its change waits"
     );
 }
+
+/// The write of the finalizer of one Service waits for the API server, and the only call that the provider takes is another's.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_the_api_server_throttles_holds_no_place_of_a_call() {
+    let rig = Rig::with(Setup::one_call_at_a_time()).await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.refuse("services/new", 429, usize::MAX);
+    rig.cluster.create_service(service("new"));
+    secs(1).await;
+    rig.leave("n1");
+    secs(5).await;
+    assert!(!rig.targets().contains(&"n1".to_owned()));
+    rig.cluster.accept();
+    rig.ready("shop/new").await;
+}
