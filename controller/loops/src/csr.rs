@@ -192,7 +192,8 @@ impl KubeletServing {
                 request.node
             ),
         };
-        match self.writer.write(csr, &approval).await {
+        // In one try: after a wait the cloud may answer otherwise.
+        match self.writer.write_once(csr, &approval).await {
             Ok(Some(_)) => {
                 self.metrics.counted("approved", "");
                 info!(

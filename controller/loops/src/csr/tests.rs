@@ -296,6 +296,20 @@ async fn an_answer_of_doubt_approves_nothing() {
     }
 }
 
+/// The answer that it rests on is old when the API server takes writes again.
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_was_throttled_is_judged_again() {
+    let hosted = Hosted::begun().await;
+    let cluster = &hosted.fixture.cluster;
+    cluster.refuse("/approval", 429, usize::MAX);
+    hosted.request(csr("csr", "n1", &["n1"]));
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    hosted.fixture.cloud.delete("n1").unwrap();
+    cluster.accept();
+    hosted.fixture.settle().await;
+    assert_eq!(hosted.conditions("csr"), [""; 0]);
+}
+
 /// An operator denies it right before our write.
 #[tokio::test(start_paused = true)]
 async fn what_another_client_decides_meanwhile_stays() {
