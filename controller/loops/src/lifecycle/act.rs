@@ -43,7 +43,7 @@ impl NodeLifecycle {
         }
         match action {
             LifecycleAction::Keep => Ok(()),
-            LifecycleAction::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
+            LifecycleAction::AddShutdownTaint(taint) => self.add_shutdown_taint(node, taint).await,
             LifecycleAction::TakeOutOfService(taint) => self.take_out_of_service(node, taint).await,
             LifecycleAction::KeepInService(why) => {
                 self.keep_in_service(node, &why);
@@ -67,18 +67,15 @@ impl NodeLifecycle {
         }
     }
 
-    /// L-10, L-12.
-    async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
-        let addition = |node: &NodeView| -> Result<_, ApiError> {
-            let may_change = node.ready != Ready::True && !node.is_paused();
-            Ok(may_change
-                .then(|| TaintAddition::shutdown(node))
-                .flatten()
-                .map(Write::Taint))
-        };
+    /// L-10, L-12. In one try: after a wait the instance may run.
+    async fn add_shutdown_taint(
+        &self,
+        node: &Arc<NodeView>,
+        taint: TaintAddition,
+    ) -> Result<(), Failed> {
         // Never closed.
         let _permit = self.writing.acquire().await;
-        match self.writer.settle(Arc::clone(node), addition).await {
+        match self.writer.write_once(node, &Write::Taint(taint)).await {
             Ok(_) => {
                 self.state.repairs.lock().remove(&node.name);
                 info!(
@@ -167,7 +164,10 @@ impl NodeLifecycle {
         match self.writer.settle(node, removal).await {
             Ok(_) => {
                 let mut all = self.state.repairs.lock();
-                all.insert(Arc::clone(&before.name), repairs);
+                // Under the lock: its deletion is handled after this, or has been.
+                if self.is_there(&before) {
+                    all.insert(Arc::clone(&before.name), repairs);
+                }
                 drop(all);
                 info!(
                     node = name,
@@ -264,7 +264,14 @@ impl NodeLifecycle {
     /// Returns true if the reason why something is withheld from the node is another than it was last.
     pub(super) fn is_news(&self, node: &NodeView, what: &'static str, why: &'static str) -> bool {
         let mut withheld = self.state.withheld.lock();
-        withheld.insert(Arc::clone(&node.name), (what, why)) != Some((what, why))
+        // Under the lock: its deletion is handled after this, or has been.
+        self.is_there(node)
+            && withheld.insert(Arc::clone(&node.name), (what, why)) != Some((what, why))
+    }
+
+    fn is_there(&self, node: &NodeView) -> bool {
+        let held = self.context.nodes.get(&node.name);
+        held.is_some_and(|held| held.uid == node.uid)
     }
 
     /// Says once why a node whose machine is stopped stays in service, and again when the reason is another.

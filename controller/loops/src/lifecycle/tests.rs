@@ -20,9 +20,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, OnLookup, on_lookup, subscribe,
+    LifecycleMetrics, LifecycleSettings, LifecycleState, NAME, NodeLifecycle, OnLookup, on_lookup,
+    subscribe,
 };
 use crate::{
+    control_loop::LoopInputs,
     fixture::{Fixture, Setup, cloud},
     not_managed::NotManaged,
 };
@@ -42,8 +44,16 @@ fn host_with(
     limits: DeletionLimits,
     out_of_service_after: Duration,
 ) -> OnLookup {
+    on_lookup(&hosted(fixture, limits, out_of_service_after))
+}
+
+/// Also the state of the lease term.
+fn hosted(
+    fixture: &mut Fixture,
+    limits: DeletionLimits,
+    out_of_service_after: Duration,
+) -> LoopInputs<Arc<str>, LifecycleState> {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
-    let on_lookup = on_lookup(&inputs);
     let settings = LifecycleSettings {
         workers: 32,
         selector: None,
@@ -52,11 +62,11 @@ fn host_with(
     };
     let not_managed = Arc::new(NotManaged::default());
     let metrics = LifecycleMetrics::register(&mut fixture.registry);
-    fixture.host(NAME, inputs, move |context| {
+    fixture.host(NAME, inputs.clone(), move |context| {
         let (settings, not_managed) = (settings.clone(), Arc::clone(&not_managed));
         NodeLifecycle::new(context, settings, not_managed, metrics.clone())
     });
-    on_lookup
+    inputs
 }
 
 /// The loop before the store has all nodes.

@@ -39,6 +39,39 @@ async fn no_node_is_deleted_while_the_provider_is_not_ready() {
     assert_eq!(left(&fixture, 10), 8);
 }
 
+/// It is asked whether the provider is READY, and the Node goes before the answer.
+#[tokio::test(start_paused = true)]
+async fn nothing_stays_of_a_node_that_goes_while_its_deletion_is_judged() {
+    let mut fixture = Fixture::new(Setup {
+        cloud: cloud(|config| config.clock = Clock::Wall),
+        ..Setup::default()
+    });
+    let inputs = hosted(&mut fixture, DeletionLimits::default(), Duration::ZERO);
+    fixture.begin_term();
+    fixture.nodes.finish_list(|_| true);
+    let spec = InstanceSpec::named("n1".parse().unwrap());
+    let id = fixture.cloud.create(spec).unwrap().id.clone();
+    let id = fixture.cloud.provider_id(&id);
+    fixture.register(settled("n1", &id, "True"));
+    fixture.register(settled("n0", "mock://gone", "Unknown"));
+    let hang = Effect::Hang {
+        duration: Some(Duration::from_secs(5)),
+    };
+    fixture.cloud.inject(Fault::on(Method::GetStatus, hang));
+    let asked = fixture.calls("GetStatus");
+    let is_judged =
+        |fixture: &Fixture| fixture.cloud.counters().calls("BatchGetInstances", "OK") >= 2;
+    while !is_judged(&fixture) {
+        sleep(Duration::from_millis(5)).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    fixture.vanish("n0");
+    fixture.settle().await;
+    assert!(fixture.calls("GetStatus") > asked);
+    let state = inputs.state.current().unwrap();
+    assert!(state.withheld.lock().is_empty());
+}
+
 /// Whichever loop asked.
 #[tokio::test(start_paused = true)]
 async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {

@@ -81,3 +81,15 @@ async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {
     assert_eq!(out_of_service(&fixture, 1), 0);
     assert_eq!(fixture.events(), Vec::<String>::new());
 }
+
+/// The instance is started while the API server takes no writes.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_taint_that_was_throttled_is_judged_again() {
+    let (fixture, _) = stopped(3, 2, Duration::ZERO);
+    fixture.cluster.refuse("/nodes/n0", 429, usize::MAX);
+    sleep(Duration::from_secs(20)).await;
+    fixture.cloud.set_power("n0", Power::Running).unwrap();
+    fixture.cluster.accept();
+    sleep(MINUTE).await;
+    assert_eq!(taints(&fixture, "n0"), "null");
+}
