@@ -17,25 +17,27 @@ mod sync;
 mod tests;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
 
 use outrigger_core::{
+    event::EventContent,
     ipam::{Allocator, PodCidrProblem},
     node::NodeView,
 };
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
-    time::{sleep, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;
+use self::sync::reason;
 use crate::{
-    context::LoopContext,
+    context::{LoopContext, LoopParts},
     control_loop::{ControlLoop, LoopInputs, Task, TermState},
     lifecycle::OnLookup,
     queue::{Outcome, Priority, Queue, QueueMetrics},
@@ -69,21 +71,18 @@ pub struct NodeIpam {
 
 /// State of the loop in one lease term, observed from all Nodes at the start of each term.
 pub struct IpamState {
-    nodes: Arc<Store<NodeView>>,
+    parts: LoopParts,
     allocator: Mutex<Allocator>,
-    /// Found by the event handlers and not reported yet, by Node.
-    problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
-    /// Nodes that wait for a CIDR of another Node to become free.
-    waiting: Mutex<BTreeSet<Arc<str>>>,
+    /// Nodes that need a Pod CIDR, since when, and why they have none in the words of the last event.
+    waiting: Mutex<BTreeMap<Arc<str>, (Instant, String)>>,
     metrics: IpamMetrics,
 }
 
 impl IpamState {
-    fn new(nodes: Arc<Store<NodeView>>, allocator: Allocator, metrics: IpamMetrics) -> Self {
+    fn new(parts: LoopParts, allocator: Allocator, metrics: IpamMetrics) -> Self {
         Self {
-            nodes,
+            parts,
             allocator: Mutex::new(allocator),
-            problems: Mutex::default(),
             waiting: Mutex::default(),
             metrics,
         }
@@ -92,43 +91,44 @@ impl IpamState {
     /// Observes a Node of the list at the start.
     fn observe_listed(&self, node: &NodeView) {
         let problems = self.allocator.lock().observe_listed(node);
-        self.found(&node.name, problems);
+        self.report(node, problems);
     }
 
     /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
-    /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
-    /// report, or the list at the start had another Node of the name.
-    fn observe(&self, name: &Arc<str>) -> bool {
-        let (problems, is_awaited) = {
-            let mut allocator = self.allocator.lock();
-            let Some(node) = self.nodes.get(name) else {
-                return false;
-            };
-            (allocator.observe(&node), allocator.awaited(name).is_some())
-        };
-        self.found(name, problems) || is_awaited
+    /// two changes in either order.
+    fn observe(&self, name: &str) {
+        let mut allocator = self.allocator.lock();
+        if let Some(node) = self.parts.nodes.get(name) {
+            let problems = allocator.observe(&node);
+            drop(allocator);
+            self.report(&node, problems);
+        }
     }
 
-    fn found(&self, name: &Arc<str>, new_problems: Vec<PodCidrProblem>) -> bool {
-        let any = !new_problems.is_empty();
-        if any {
-            let mut problems = self.problems.lock();
-            let problems = problems.entry(Arc::clone(name)).or_default();
-            problems.extend(new_problems);
+    /// Returns true if the Node is to be reconciled: it has no Pod CIDR, or the list at the start had another Node of the name.
+    fn is_due(&self, node: &NodeView) -> bool {
+        node.pod_cidrs.is_empty() || self.allocator.lock().awaited(&node.name).is_some()
+    }
+
+    fn report(&self, node: &NodeView, problems: Vec<PodCidrProblem>) {
+        for problem in problems {
+            let reason = reason(&problem);
+            self.metrics.problem(reason);
+            warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
+            let event = EventContent::warning(reason, &problem.to_string());
+            self.parts.node_event(node, event);
         }
-        any
     }
 
     /// The Node is gone. Returns the Nodes that are to be tried again, since they may have what it had (not I-17's wait).
     fn forget(&self, name: &str, uid: &str) -> BTreeSet<Arc<str>> {
-        self.problems.lock().remove(name);
         let mut allocator = self.allocator.lock();
         let freed = allocator.forget(name, uid);
         self.metrics.released(&freed, allocator.ranges());
         drop(allocator);
         let mut waiting = self.waiting.lock();
         waiting.remove(name);
-        waiting.clone()
+        waiting.keys().cloned().collect()
     }
 }
 
@@ -161,10 +161,14 @@ pub fn subscribe(
 }
 
 fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, origin: Origin) {
-    let is_due = state
-        .current()
-        .is_some_and(|state| state.observe(&node.name));
-    if is_due || node.pod_cidrs.is_empty() {
+    let is_due = match state.current() {
+        Some(state) => {
+            state.observe(&node.name);
+            state.is_due(node)
+        }
+        None => node.pod_cidrs.is_empty(),
+    };
+    if is_due {
         queue.add(Arc::clone(&node.name), origin.into());
     }
 }
@@ -185,7 +189,7 @@ impl NodeIpam {
             None => context.api.clone(),
         };
         let nodes = &context.nodes;
-        let state = IpamState::new(Arc::clone(nodes), allocator, metrics.clone());
+        let state = IpamState::new(context.parts.clone(), allocator, metrics.clone());
         Self {
             writer: NodeWriter::new(writes, Arc::clone(nodes)),
             writing: Semaphore::new(WRITERS),
@@ -250,20 +254,15 @@ impl ControlLoop for NodeIpam {
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         for node in self.context.nodes.all() {
-            let is_due = self.state.observe(&node.name);
-            if is_due || node.pod_cidrs.is_empty() {
-                self.context
-                    .queue
-                    .add(Arc::clone(&node.name), Priority::Bulk);
-            }
+            self.state.observe(&node.name);
         }
-        // Deleted since the list, or not in the store yet.
-        for name in self.state.allocator.lock().all_awaited() {
-            self.context.queue.add(Arc::clone(name), Priority::Bulk);
-        }
-        for name in self.state.problems.lock().keys() {
-            self.context.queue.add(Arc::clone(name), Priority::Bulk);
-        }
+        let mut nodes = self.context.nodes.all();
+        nodes.retain(|node| node.pod_cidrs.is_empty());
+        let names = nodes.iter().map(|node| &node.name);
+        let allocator = self.state.allocator.lock();
+        // Those too that were deleted since the list, or are not in the store yet.
+        let due = names.chain(allocator.all_awaited()).cloned();
+        self.context.queue.add_all(due, Priority::Bulk);
         Vec::new()
     }
 

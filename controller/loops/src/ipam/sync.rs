@@ -5,13 +5,21 @@ use std::{sync::Arc, time::Duration};
 use outrigger_core::{
     error_class::ErrorClass,
     event::EventContent,
-    ipam::{self, Exhausted, PodCidrPlan, PodCidrProblem, PodCidrStep},
-    node::{NodeView, change::PodCidrsWrite, instance::Lookup},
+    ipam::{self, PodCidrPlan, PodCidrProblem, PodCidrStep},
+    node::{
+        NodeView,
+        change::PodCidrsWrite,
+        instance::{AskedFor, Lookup},
+    },
 };
-use tracing::{debug, info, warn};
+use tokio::time::Instant;
+use tracing::info;
 
 use super::NodeIpam;
-use crate::queue::{Outcome, Priority};
+use crate::{
+    not_managed::ASKED_AGAIN,
+    queue::{Outcome, Priority},
+};
 use outrigger_kube::{
     error::ApiError,
     nodes::{self, Write},
@@ -21,6 +29,9 @@ use outrigger_runtime::log_repeated;
 
 /// The cloud names the Pod CIDRs of an instance in its own time, and no change of the Node says when.
 const AWAIT_CLOUD: Outcome = Outcome::RetryWithin(Duration::from_secs(30));
+
+/// So long the cloud may take to name them before an event says that it has not.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// No CIDR is left (I-13).
 const NOT_AVAILABLE: &str = "CIDRNotAvailable";
@@ -41,12 +52,16 @@ impl NodeIpam {
         };
         if !node.pod_cidrs.is_empty() {
             self.state.waiting.lock().remove(&name);
-            self.report(&node, Vec::new());
             return Outcome::Done;
         }
         let given = match self.ask(&node).await {
             Ok(given) => given,
-            Err(outcome) => return outcome,
+            Err((outcome, why)) => {
+                if let Some(why) = why {
+                    self.wait(&node, PATIENCE, NOT_AVAILABLE, &why);
+                }
+                return outcome;
+            }
         };
         // Never closed.
         let _permit = self.writing.acquire().await;
@@ -62,7 +77,7 @@ impl NodeIpam {
         let Some((PodCidrPlan { problems, step }, node)) = planned else {
             return Outcome::Done;
         };
-        self.report(&node, problems);
+        self.state.report(&node, problems);
         self.carry_out(node, step).await
     }
 
@@ -83,42 +98,41 @@ impl NodeIpam {
     }
 
     async fn carry_out(&self, node: Arc<NodeView>, step: PodCidrStep) -> Outcome {
-        let waits = match &step {
-            PodCidrStep::Wait(_) => true,
-            PodCidrStep::Refuse(problem) => matches!(problem, PodCidrProblem::Duplicate { .. }),
-            _ => false,
-        };
-        let is_new = {
-            let mut waiting = self.state.waiting.lock();
-            if waits {
-                waiting.insert(Arc::clone(&node.name))
-            } else {
-                waiting.remove(&node.name)
-            }
-        };
+        if matches!(step, PodCidrStep::Nothing | PodCidrStep::Write(_)) {
+            self.state.waiting.lock().remove(&node.name);
+        }
         match step {
             PodCidrStep::Nothing => Outcome::Done,
             PodCidrStep::Write(write) => self.write(node, &write).await,
             PodCidrStep::AskProvider => Outcome::Retry,
-            PodCidrStep::Wait(exhausted) => self.wait(&node, &exhausted, is_new),
+            PodCidrStep::Wait(exhausted) => {
+                self.wait(&node, Duration::ZERO, NOT_AVAILABLE, &exhausted.to_string());
+                Outcome::Retry
+            }
             PodCidrStep::WaitForProvider => {
-                debug!(
-                    node = &*node.name,
-                    "the cloud has no Pod CIDR for the instance yet"
-                );
+                let why = "the cloud has none for the instance yet";
+                self.wait(&node, PATIENCE, NOT_AVAILABLE, why);
                 AWAIT_CLOUD
             }
             PodCidrStep::Refuse(problem) => {
-                let outcome = Outcome::from(problem.class().requeue());
-                self.report(&node, vec![problem]);
-                outcome
+                let reason = reason(&problem);
+                if self.wait(&node, Duration::ZERO, reason, &problem.to_string()) {
+                    self.metrics.problem(reason);
+                }
+                problem.class().requeue().into()
             }
         }
     }
 
     /// `--cidr-allocator-type=CloudAllocator`: the Pod CIDRs that the provider names for the instance. Asked
     /// without a permit to write, so that lookups leave in full batches.
-    async fn ask(&self, node: &Arc<NodeView>) -> Result<Option<Box<[Box<str>]>>, Outcome> {
+    ///
+    /// # Errors
+    /// When it is to be asked again, and why, unless that concerns all Nodes alike.
+    async fn ask(
+        &self,
+        node: &Arc<NodeView>,
+    ) -> Result<Option<Box<[Box<str>]>>, (Outcome, Option<String>)> {
         if !ipam::needs_provider(node, &self.state.allocator.lock()) {
             return Ok(None);
         }
@@ -138,14 +152,17 @@ impl NodeIpam {
         }
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
-            Ok(Lookup::Absent { .. }) => Err(AWAIT_CLOUD),
+            Ok(Lookup::Absent { .. }) => {
+                Err((AWAIT_CLOUD, Some(AskedFor::about(node).to_string())))
+            }
             Ok(Lookup::NotManaged { reason }) => {
-                debug!(node = &*node.name, %reason, "not managed by the provider: no Pod CIDR");
-                Err(Outcome::Done)
+                let why = format!("the provider does not manage the Node: {reason}");
+                Err((Outcome::RetryAfter(ASKED_AGAIN), Some(why)))
             }
             Err(error) => {
-                debug!(node = &*node.name, %error, "Pod CIDRs of the instance are not known");
-                Err(Outcome::from(error.class().requeue()))
+                let class = error.class();
+                let why = class.is_for_owner().then(|| error.steady());
+                Err((class.requeue().into(), why))
             }
         }
     }
@@ -188,17 +205,44 @@ impl NodeIpam {
         }
     }
 
-    /// I-13: the event once for each wait, and not with each try (not Q-18).
-    fn wait(&self, node: &Arc<NodeView>, error: &Exhausted, is_new: bool) -> Outcome {
-        if is_new {
-            let event = EventContent::warning(NOT_AVAILABLE, &status(node, NOT_AVAILABLE));
-            self.context.node_event(node, event);
-        }
+    /// I-13: an event once the Node has waited for `patience`, and then when the cause is another one, not with each try (not
+    /// Returns true if there is one now.
+    fn wait(&self, node: &Arc<NodeView>, patience: Duration, reason: &str, why: &str) -> bool {
         log_repeated!(
-            warn, self.context.repeats, NOT_AVAILABLE,
-            node = &*node.name, %error, "Node gets no Pod CIDR"
+            warn,
+            self.context.repeats,
+            reason,
+            node = &*node.name,
+            error = why,
+            "Node gets no Pod CIDR"
         );
-        Outcome::Retry
+        {
+            let mut waiting = self.state.waiting.lock();
+            // Under the lock: its deletion is handled after this, or has been.
+            let held = self.context.nodes.get(&node.name);
+            if held.is_none_or(|held| held.uid != node.uid) {
+                return false;
+            }
+            let entry = waiting.entry(Arc::clone(&node.name));
+            let (since, said) = entry.or_insert_with(|| (Instant::now(), String::new()));
+            let left = patience.saturating_sub(since.elapsed());
+            if !left.is_zero() {
+                let name = Arc::clone(&node.name);
+                self.context.queue.add_after(name, Priority::Bulk, left);
+                return false;
+            }
+            if *said == *why {
+                return false;
+            }
+            why.clone_into(said);
+        }
+        let message = match reason {
+            NOT_AVAILABLE => format!("{}: {why}", status(node, reason)),
+            _ => why.to_owned(),
+        };
+        let event = EventContent::warning(reason, &message);
+        self.context.node_event(node, event);
+        true
     }
 
     /// The Node is gone: its CIDRs are free, and a Node that waits may have them.
@@ -206,24 +250,13 @@ impl NodeIpam {
         let next = self.state.forget(name, uid);
         self.context.queue.add_all(next, Priority::Fresh);
     }
+}
 
-    fn report(&self, node: &NodeView, problems: Vec<PodCidrProblem>) {
-        let stored = self
-            .state
-            .problems
-            .lock()
-            .remove(&node.name)
-            .unwrap_or_default();
-        for problem in stored.into_iter().chain(problems) {
-            let reason = match problem {
-                PodCidrProblem::Duplicate { .. } => DUPLICATE,
-                _ => INVALID,
-            };
-            self.metrics.problem(reason);
-            warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
-            self.context
-                .node_event(node, EventContent::warning(reason, &problem.to_string()));
-        }
+/// The reason of the event about `problem`.
+pub(super) const fn reason(problem: &PodCidrProblem) -> &'static str {
+    match problem {
+        PodCidrProblem::Duplicate { .. } => DUPLICATE,
+        _ => INVALID,
     }
 }
 

@@ -7,7 +7,11 @@ use outrigger_core::{
     ipam::{Allocator, pool::Pool},
     node::instance::Lookup,
 };
-use outrigger_provider_mock::{ProviderOptions, instances::PodCidrRange};
+use outrigger_provider_mock::{
+    ProviderOptions,
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    instances::PodCidrRange,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -428,6 +432,51 @@ async fn a_node_refused_as_a_duplicate_goes_on_when_the_other_is_gone() {
 /// The cloud gives the CIDR late: it is asked again within half a minute, however long that takes.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_waits_for_the_cloud_is_asked_about_again_soon() {
+    let fixture = served_late();
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(cidrs(&fixture, "a"), [""; 0]);
+    fixture.create("a");
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(cidrs(&fixture, "a").len(), 1);
+}
+
+/// Its network waits for the Pod CIDR, so that the Node never is Ready.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_gets_no_pod_cidr_from_the_cloud_says_why_after_30_seconds() {
+    let not_managed = Effect::BadAnswer(BadAnswer::NotManaged);
+    let fails = Effect::Error(InjectedError::new(tonic::Code::Internal));
+    for (cause, why) in [
+        (None, "no instance named"),
+        (Some(not_managed), "does not manage the Node"),
+        (Some(fails), "injected"),
+    ] {
+        let fixture = served_late();
+        if let Some(cause) = cause {
+            fixture.create("a");
+            let fault = Fault::on(Method::BatchGetInstances, cause);
+            fixture.cloud.inject(fault);
+        }
+        sleep(Duration::from_secs(29)).await;
+        assert_eq!(fixture.events(), [""; 0], "{why}");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(fixture.events(), ["CIDRNotAvailable"], "{why}");
+        let said = fixture.cluster.event_messages();
+        assert!(said[0].contains(why), "{said:?}");
+        // A single mistake of the provider does not last, and the event comes once.
+        fixture.cloud.clear_faults();
+        sleep(Duration::from_mins(6)).await;
+        assert_eq!(fixture.events().len(), 1, "{why}");
+        let has_machine = why != "no instance named";
+        assert_eq!(
+            cidrs(&fixture, "a").len(),
+            usize::from(has_machine),
+            "{why}"
+        );
+    }
+}
+
+/// The Node `a`, for which the cloud has no machine yet.
+fn served_late() -> Fixture {
     let range = PodCidrRange::new("10.9.0.0/16".parse().unwrap(), 24).unwrap();
     let mut fixture = Fixture::new(Setup {
         cloud: cloud(|config| config.pod_cidrs = vec![range]),
@@ -437,9 +486,5 @@ async fn a_node_that_waits_for_the_cloud_is_asked_about_again_soon() {
     fixture.register(node("a"));
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
-    sleep(Duration::from_hours(1)).await;
-    assert_eq!(cidrs(&fixture, "a"), [""; 0]);
-    fixture.create("a");
-    sleep(Duration::from_secs(31)).await;
-    assert_eq!(cidrs(&fixture, "a").len(), 1);
+    fixture
 }
