@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    facts::{RouteFacts, is_working, lacks_id},
+    facts::{RouteFacts, has_ip, is_working, lacks_id},
     nodes::pod_cidrs,
     refusal::refusal,
 };
@@ -136,6 +136,8 @@ fn state(
             Some(format!(": {cidr} {why}"))
         } else if lacks_id(node, facts) {
             Some(": the Node has no provider ID".to_owned())
+        } else if !has_ip(node) {
+            Some(": the Node has no IP address".to_owned())
         } else {
             failed.get(&cidr).map(|why| format!(": {why}"))
         }

@@ -46,7 +46,7 @@ pub(super) fn can_have_route(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
 }
 
 /// Returns true if `node` has an address that can be a next hop.
-fn has_ip(node: &NodeView) -> bool {
+pub(super) fn has_ip(node: &NodeView) -> bool {
     node.addresses.iter().any(|one| ip(&one.address).is_some())
 }
 

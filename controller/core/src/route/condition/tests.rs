@@ -242,6 +242,17 @@ fn a_route_that_will_not_be_made_is_said_why() {
     );
 }
 
+/// The cloud has named none yet, or no longer does.
+#[test]
+fn a_node_without_an_ip_address_says_that_it_gets_no_route() {
+    let node = NodeView {
+        addresses: addresses("Hostname=a"),
+        ..routed("a", 1, A)
+    };
+    let why = ": the Node has no IP address";
+    assert_eq!(write(&node, &[], &table(&[]), &[]), Some(not_created(why)));
+}
+
 #[test]
 fn nodes_of_others_and_those_not_to_be_written_are_left_alone() {
     let node = || routed("a", 1, A);
