@@ -31,10 +31,7 @@ use outrigger_core::{cidr::Cidr, node::NodeView, route::RouteRange, selector::Se
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-use self::{
-    condition::NetworkConditions, confirm::NodeConfirmer, decider::RouteDecider, list::RouteLists,
-    report::RouteReporter, sync::RouteReconciler,
-};
+use self::{confirm::NodeLists, decider::RouteDecider, list::RouteLists};
 pub use self::{metrics::RouteMetrics, state::RouteState};
 use crate::{
     context::LoopContext,
@@ -80,8 +77,16 @@ pub enum RouteKey {
 
 /// The node-route loop.
 pub struct NodeRoute {
-    routes: RouteReconciler,
-    conditions: NetworkConditions,
+    context: LoopContext<RouteKey>,
+    state: Arc<RouteState>,
+    decider: Arc<RouteDecider>,
+    lists: RouteLists,
+    node_lists: NodeLists,
+    writer: NodeWriter,
+    /// Closed at the stop.
+    writing: Semaphore,
+    effects: NodeEffects,
+    metrics: RouteMetrics,
 }
 
 /// Subscribes the loop to `nodes`. A standby has no state, and its queue stays empty: a lease term
@@ -133,39 +138,23 @@ impl NodeRoute {
         metrics: RouteMetrics,
     ) -> Self {
         let state = Arc::new(RouteState::new(&context));
-        let lists = RouteLists::new(context.clone(), settings.period, &state, metrics.clone());
-        let lists = Arc::new(lists);
         let decider = Arc::new(RouteDecider {
             parts: context.parts.clone(),
             settings,
             state: Arc::clone(&state),
         });
         let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
-        let pending = Arc::clone(&state.effects);
-        let effects = NodeEffects::new(context.parts.clone(), writer.clone(), WRITERS, pending);
-        let effects = Arc::new(effects);
+        let (parts, pending) = (context.parts.clone(), Arc::clone(&state.effects));
         Self {
-            conditions: NetworkConditions {
-                context: context.clone(),
-                decider: Arc::clone(&decider),
-                writer,
-                writing: Semaphore::new(WRITERS),
-                effects: Arc::clone(&effects),
-            },
-            routes: RouteReconciler {
-                confirmer: NodeConfirmer::new(context.clone()),
-                reporter: RouteReporter {
-                    context: context.clone(),
-                    state: Arc::clone(&state),
-                    metrics: metrics.clone(),
-                },
-                context,
-                state,
-                decider,
-                lists,
-                effects,
-                metrics,
-            },
+            effects: NodeEffects::new(parts, writer.clone(), WRITERS, pending),
+            lists: RouteLists::new(&context.provider),
+            node_lists: NodeLists::default(),
+            writing: Semaphore::new(WRITERS),
+            context,
+            state,
+            decider,
+            writer,
+            metrics,
         }
     }
 }
@@ -178,7 +167,7 @@ impl ControlLoop for NodeRoute {
     const NAME: &'static str = NAME;
 
     fn state(&self) -> &Arc<RouteState> {
-        &self.routes.state
+        &self.state
     }
 
     /// The store, a provider that serves routes, and a list of this lease term, which may have failed: each destination
@@ -192,23 +181,23 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            let provider = &self.routes.context.provider;
+            let provider = &self.context.provider;
             provider.routes().wait_until_serving(without).await;
             // Tried again by the task.
-            let _ = self.routes.lists.try_list().await;
+            let _ = self.try_list().await;
         };
         // Both are long in a large cluster.
-        tokio::join!(self.routes.context.nodes.synced(), listed);
+        tokio::join!(self.context.nodes.synced(), listed);
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        let RouteReconciler { state, lists, .. } = &self.routes;
-        for node in self.routes.context.nodes.all() {
+        let state = &self.state;
+        for node in self.context.nodes.all() {
             state.observe(&node.name);
         }
         state.queue_destinations(state.destinations());
         state.queue_all_nodes();
-        let (lists, uid) = (Arc::clone(lists), Arc::clone(lists));
+        let (lists, uid) = (Arc::clone(self), Arc::clone(self));
         let lists = async move { lists.keep_listing().await };
         let uid = async move { uid.follow_cluster_uid().await };
         vec![
@@ -219,24 +208,24 @@ impl ControlLoop for NodeRoute {
 
     /// The new process may make routes that the last one refused, and have other Nodes.
     fn provider_restarted(&self) {
-        let state = &self.routes.state;
+        let state = &self.state;
         state.queue_destinations(state.destinations());
     }
 
     fn measure(&self) {
-        let RouteReconciler { state, metrics, .. } = &self.routes;
-        metrics.routes(state.findings().table.iter().count());
+        let routes = self.state.findings().table.iter().count();
+        self.metrics.routes(routes);
     }
 
     async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority, (): ()) -> Outcome {
         match key {
-            RouteKey::Destination(destination) => self.routes.sync(destination).await,
-            RouteKey::Node(name) => self.conditions.sync(&name).await,
+            RouteKey::Destination(destination) => self.sync_destination(destination).await,
+            RouteKey::Node(name) => self.sync_node(&name).await,
         }
     }
 
     fn stopping(&self) {
-        self.routes.lists.stop();
-        self.conditions.writing.close();
+        self.lists.stop();
+        self.writing.close();
     }
 }

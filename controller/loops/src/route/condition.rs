@@ -3,30 +3,16 @@
 use std::sync::Arc;
 
 use outrigger_core::{node::NodeView, route::NetworkConditionWrite};
-use tokio::sync::Semaphore;
 use tracing::debug;
 
-use super::{RouteKey, decider::RouteDecider};
-use crate::{context::LoopContext, node_effects::NodeEffects, queue::Outcome};
-use outrigger_kube::{
-    error::ApiError,
-    nodes::{NodeWriter, Write},
-};
+use super::NodeRoute;
+use crate::queue::Outcome;
+use outrigger_kube::{error::ApiError, nodes::Write};
 use outrigger_runtime::log_repeated;
 
-/// Writes the condition of Nodes, and the effects on them.
-pub(super) struct NetworkConditions {
-    pub(super) context: LoopContext<RouteKey>,
-    pub(super) decider: Arc<RouteDecider>,
-    pub(super) writer: NodeWriter,
-    /// Closed at the stop.
-    pub(super) writing: Semaphore,
-    pub(super) effects: Arc<NodeEffects>,
-}
-
-impl NetworkConditions {
+impl NodeRoute {
     /// Writes what is to be written to the Node.
-    pub(super) async fn sync(&self, name: &Arc<str>) -> Outcome {
+    pub(super) async fn sync_node(&self, name: &Arc<str>) -> Outcome {
         let outcome = self.sync_condition(name).await;
         match self.effects.write(name).await {
             Ok(()) => outcome,

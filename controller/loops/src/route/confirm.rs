@@ -10,27 +10,18 @@ use std::sync::{
 use outrigger_core::{cidr::Cidr, node::NodeView, route::Confirmation};
 use tokio::sync::Mutex;
 
-use super::RouteKey;
-use crate::context::LoopContext;
+use super::NodeRoute;
 use outrigger_kube::{decode::Item, error::ApiError, nodes};
 use outrigger_runtime::log_repeated;
 
-/// Asks the API server. One list of all Nodes serves all keys that wait for one.
-pub(super) struct NodeConfirmer {
-    context: LoopContext<RouteKey>,
-    lists_begun: AtomicU64,
-    last_list: Mutex<Option<(u64, Result<bool, ApiError>)>>,
+/// Lists of all Nodes. One serves all keys that wait for one.
+#[derive(Default)]
+pub(super) struct NodeLists {
+    begun: AtomicU64,
+    last: Mutex<Option<(u64, Result<bool, ApiError>)>>,
 }
 
-impl NodeConfirmer {
-    pub(super) fn new(context: LoopContext<RouteKey>) -> Self {
-        Self {
-            context,
-            lists_begun: AtomicU64::default(),
-            last_list: Mutex::default(),
-        }
-    }
-
+impl NodeRoute {
     /// Asks about `question`, for a plan of `destination`. Returns true if the store has all that the answer shows, and nothing
     /// that it denies: else the watch is behind.
     pub(super) async fn confirm(
@@ -70,14 +61,14 @@ impl NodeConfirmer {
 
     /// One list serves all that ask before it begins.
     async fn confirm_all(&self) -> Result<bool, ApiError> {
-        let begun = self.lists_begun.load(Ordering::Acquire);
-        let mut last = self.last_list.lock().await;
+        let begun = self.node_lists.begun.load(Ordering::Acquire);
+        let mut last = self.node_lists.last.lock().await;
         if let Some((list, result)) = &*last
             && *list > begun
         {
             return result.clone();
         }
-        let list = self.lists_begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let list = self.node_lists.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let result = self.list_nodes().await;
         *last = Some((list, result.clone()));
         result

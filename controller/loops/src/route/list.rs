@@ -1,6 +1,6 @@
 //! The list of all routes: at the start, after an unknown result, and once in each period.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use outrigger_core::{cidr::Cidr, cluster_uid::ClusterUid, error_class::ErrorClass};
 use parking_lot::Mutex;
@@ -11,9 +11,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{RouteKey, RouteMetrics, RouteState, metrics::SyncOutcome};
-use crate::context::LoopContext;
-use outrigger_provider::Error;
+use super::{NodeRoute, metrics::SyncOutcome};
+use outrigger_provider::{Error, Provider};
 use outrigger_runtime::log_repeated;
 
 /// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`], and to the period.
@@ -24,10 +23,6 @@ const GAP: Duration = Duration::from_secs(1);
 
 /// The lists of routes. One serves all keys that wait for it.
 pub(super) struct RouteLists {
-    context: LoopContext<RouteKey>,
-    period: Duration,
-    state: Arc<RouteState>,
-    metrics: RouteMetrics,
     /// The cluster's UID; the receiver was made before the first list.
     cluster_uid: watch::Receiver<ClusterUid>,
     is_due: Notify,
@@ -38,19 +33,10 @@ pub(super) struct RouteLists {
 }
 
 impl RouteLists {
-    /// No list yet; then one in each `period`.
-    pub(super) fn new(
-        context: LoopContext<RouteKey>,
-        period: Duration,
-        state: &Arc<RouteState>,
-        metrics: RouteMetrics,
-    ) -> Self {
+    /// No list yet.
+    pub(super) fn new(provider: &Provider) -> Self {
         Self {
-            cluster_uid: context.provider.cluster_uid(),
-            context,
-            period,
-            state: Arc::clone(state),
-            metrics,
+            cluster_uid: provider.cluster_uid(),
             is_due: Notify::new(),
             complete: watch::Sender::new(0),
             began: Mutex::new(Instant::now()),
@@ -62,35 +48,37 @@ impl RouteLists {
     pub(super) fn stop(&self) {
         self.stopping.cancel();
     }
+}
 
+impl NodeRoute {
     /// Waits for a list that settles what is not known about `destination`. Returns false at the stop.
-    pub(super) async fn wait(&self, destination: Cidr) -> bool {
-        let mut complete = self.complete.subscribe();
+    pub(super) async fn wait_for_list(&self, destination: Cidr) -> bool {
+        let mut complete = self.lists.complete.subscribe();
         loop {
             complete.mark_unchanged();
             if !self.state.findings().table.needs_list(destination) {
                 return true;
             }
-            self.is_due.notify_one();
+            self.lists.is_due.notify_one();
             tokio::select! {
                 // The sender lives as long as self.
                 _ = complete.changed() => {}
-                () = self.stopping.cancelled() => return false,
+                () = self.lists.stopping.cancelled() => return false,
             }
         }
     }
 
     /// Lists whenever that is due, now if no list was complete. Never returns.
     pub(super) async fn keep_listing(&self) {
-        let period = self.period;
+        let period = self.decider.settings.period;
         if self.state.findings().table.is_outdated() {
             self.list().await;
         }
         loop {
-            let due = *self.began.lock() + period;
+            let due = *self.lists.began.lock() + period;
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = self.is_due.notified() => {
+                () = self.lists.is_due.notified() => {
                     // The last list may have settled it.
                     if !self.state.findings().table.is_outdated() {
                         continue;
@@ -105,10 +93,10 @@ impl RouteLists {
     /// Lists again whenever the cluster's UID changes: without it, or with another one, the provider may list
     /// other routes, and has refused all changes. Never returns.
     pub(super) async fn follow_cluster_uid(&self) {
-        let mut uid = self.cluster_uid.clone();
+        let mut uid = self.lists.cluster_uid.clone();
         while uid.changed().await.is_ok() {
             self.state.findings().table.outdate();
-            self.is_due.notify_one();
+            self.lists.is_due.notify_one();
             self.state.queue_destinations(self.state.destinations());
         }
         // The sender lives as long as the provider's handle.
@@ -118,7 +106,7 @@ impl RouteLists {
     /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
     /// meanwhile need not wait for their back-off.
     async fn list(&self) {
-        let longest = LONGEST_RETRY.min(self.period);
+        let longest = LONGEST_RETRY.min(self.decider.settings.period);
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {
@@ -156,7 +144,7 @@ impl RouteLists {
     }
 
     async fn list_once(&self) -> Result<(), Error> {
-        *self.began.lock() = Instant::now();
+        *self.lists.began.lock() = Instant::now();
         let start = self.state.findings().table.list_begins();
         let routes = self.context.provider.routes().list().await?;
         let listed = routes.len();
@@ -176,7 +164,7 @@ impl RouteLists {
         debug!(routes = listed, changed = due.len(), "routes listed");
         self.state.queue_destinations(due);
         self.state.queue_all_nodes();
-        self.complete.send_modify(|lists| *lists += 1);
+        self.lists.complete.send_modify(|lists| *lists += 1);
         Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! Events and log lines about routes.
 
-use std::sync::Arc;
-
 use outrigger_core::{
     cidr::Cidr,
     error_class::ErrorClass,
@@ -9,8 +7,7 @@ use outrigger_core::{
 };
 use tracing::{debug, warn};
 
-use super::{RouteKey, RouteMetrics, RouteState};
-use crate::context::LoopContext;
+use super::NodeRoute;
 use outrigger_kube::events::{EventContent, ObjectRef};
 use outrigger_provider::Error;
 use outrigger_runtime::log_repeated;
@@ -20,16 +17,9 @@ const NOT_CREATED: &str = "FailedToCreateRoute";
 /// Another Node has addresses of its Pod CIDR; the reason is node-ipam's.
 const DUPLICATE: &str = "DuplicatePodCIDR";
 
-/// Reports what cannot be done about routes.
-pub(super) struct RouteReporter {
-    pub(super) context: LoopContext<RouteKey>,
-    pub(super) state: Arc<RouteState>,
-    pub(super) metrics: RouteMetrics,
-}
-
-impl RouteReporter {
+impl NodeRoute {
     /// R-30 without the time it took, so that equal events fold (not Q-36).
-    pub(super) fn not_created(&self, route: &WantedRoute, error: &Error) {
+    pub(super) fn report_not_created(&self, route: &WantedRoute, error: &Error) {
         let WantedRoute {
             destination,
             node_name,
@@ -43,7 +33,7 @@ impl RouteReporter {
     }
 
     /// Not Q-14: once for each Node and Pod CIDR.
-    pub(super) fn refused(&self, refused: &RefusedRoute) {
+    pub(super) fn report_refused(&self, refused: &RefusedRoute) {
         let reason = match refused.why {
             RouteRefusal::Outside | RouteRefusal::TooWide { .. } => NOT_CREATED,
             RouteRefusal::Overlaps { .. } => DUPLICATE,

@@ -11,15 +11,8 @@ use outrigger_core::{
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{
-    RouteKey, RouteMetrics, RouteState, confirm::NodeConfirmer, decider::RouteDecider,
-    list::RouteLists, metrics::SyncOutcome, report::RouteReporter,
-};
-use crate::{
-    context::LoopContext,
-    node_effects::NodeEffects,
-    queue::{Outcome, Priority},
-};
+use super::{NodeRoute, RouteKey, metrics::SyncOutcome};
+use crate::queue::{Outcome, Priority};
 use outrigger_provider::Error;
 
 /// Name of the method, for an error of its answer.
@@ -53,21 +46,9 @@ impl Confirmed {
     }
 }
 
-/// Makes and deletes the routes of one destination after another.
-pub(super) struct RouteReconciler {
-    pub(super) context: LoopContext<RouteKey>,
-    pub(super) state: Arc<RouteState>,
-    pub(super) decider: Arc<RouteDecider>,
-    pub(super) lists: Arc<RouteLists>,
-    pub(super) confirmer: NodeConfirmer,
-    pub(super) reporter: RouteReporter,
-    pub(super) effects: Arc<NodeEffects>,
-    pub(super) metrics: RouteMetrics,
-}
-
-impl RouteReconciler {
+impl NodeRoute {
     /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
-    pub(super) async fn sync(&self, destination: Cidr) -> Outcome {
+    pub(super) async fn sync_destination(&self, destination: Cidr) -> Outcome {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
         self.metrics.node_change(synced);
@@ -92,7 +73,7 @@ impl RouteReconciler {
                 return Outcome::Retry;
             };
             for one in &refused {
-                self.reporter.refused(one);
+                self.report_refused(one);
             }
             let changed = match step {
                 RouteStep::Nothing => {
@@ -109,10 +90,10 @@ impl RouteReconciler {
                     return self.shown_otherwise(&route);
                 }
                 _ if is_made => return Outcome::Retry,
-                RouteStep::List if self.lists.wait(destination).await => continue,
+                RouteStep::List if self.wait_for_list(destination).await => continue,
                 RouteStep::List => return Outcome::Retry,
                 RouteStep::Confirm(question) => {
-                    let answered = self.confirmer.confirm(&question, destination).await;
+                    let answered = self.confirm(&question, destination).await;
                     confirmed.add(question);
                     match answered {
                         Ok(true) => continue,
@@ -185,17 +166,16 @@ impl RouteReconciler {
         let mut findings = self.state.findings();
         findings.failed.insert(route.destination, error.steady());
         drop(findings);
-        self.reporter.not_created(route, &error);
+        self.report_not_created(route, &error);
         self.creation_failed(route, &error)
     }
 
     fn creation_failed(&self, route: &WantedRoute, error: &Error) -> Outcome {
         self.metrics.failed("create", error.class());
         if is_for_owner(error) {
-            self.reporter.not_created(route, error);
+            self.report_not_created(route, error);
         }
-        self.reporter
-            .log(NOT_CREATED, route.destination, &route.node_name, error);
+        self.log(NOT_CREATED, route.destination, &route.node_name, error);
         Outcome::from(error.class().requeue())
     }
 
@@ -222,8 +202,7 @@ impl RouteReconciler {
             Err(error) => {
                 self.state.findings().not_deleted(destination, &error);
                 self.metrics.failed("delete", error.class());
-                self.reporter
-                    .log("route cannot be deleted", destination, node, &error);
+                self.log("route cannot be deleted", destination, node, &error);
                 // The Node whose change would bring the next try is gone.
                 Err(match error.class().requeue() {
                     Requeue::OnChange => Requeue::SlowBackOff.into(),
