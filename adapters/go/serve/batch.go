@@ -110,6 +110,11 @@ func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[str
 	select {
 	case <-done:
 	case <-ctx.Done():
+		log := provider.CallOf(ctx).Log
+		go func() {
+			<-done
+			log.Warn("the cloud's answer is lost: it came after the 30 s of a lookup", "nodes", len(nodes))
+		}()
 		if node := nodes[0].Name; len(nodes) == 1 && b.begins(node) {
 			go func() { <-done; b.ends(node) }()
 		}
