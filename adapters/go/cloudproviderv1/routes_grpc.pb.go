@@ -42,8 +42,8 @@ const (
 //
 // Order. The controller keeps one call in flight per destination CIDR, and deletes
 // before it creates: a next hop that has changed is a delete, its absent, then a create. A
-// provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
-// that outlives its call does not meet the create that follows.
+// provider MUST serialise by destination CIDR too, whatever the node: a delete may outlive
+// its call, and the controller that made it, and must not meet the create that follows.
 //
 // Target. The first of node_name, provider_id and next_hop_ip that a listed route and the
 // Node both have decides whether it leads there; the others contradict nothing. Names are
@@ -183,8 +183,8 @@ func (c *routesServiceClient) DeleteRoute(ctx context.Context, in *DeleteRouteRe
 //
 // Order. The controller keeps one call in flight per destination CIDR, and deletes
 // before it creates: a next hop that has changed is a delete, its absent, then a create. A
-// provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
-// that outlives its call does not meet the create that follows.
+// provider MUST serialise by destination CIDR too, whatever the node: a delete may outlive
+// its call, and the controller that made it, and must not meet the create that follows.
 //
 // Target. The first of node_name, provider_id and next_hop_ip that a listed route and the
 // Node both have decides whether it leads there; the others contradict nothing. Names are
