@@ -42,13 +42,11 @@ pub struct CloudNodeState {
 }
 
 /// State of one Node.
-#[derive(Debug)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct NodeMemory {
     uid: Box<str>,
-    /// Its taint is gone while another write of its initialization is to come.
+    /// Its taint is gone, or may be since the answer to the write got lost, while another write of its initialization is to come.
     pub(super) is_unfinished: bool,
-    /// Its taint may be gone: the answer to the write got lost.
-    pub(super) is_unconfirmed: bool,
     /// It was seen to differ from its machine.
     pub(super) refresh_input: Option<RefreshInput>,
     /// Maintenance of its machine as the last sweep read it, where that or the Node shows some.
@@ -63,11 +61,11 @@ pub(super) struct NodeMemory {
 }
 
 /// Maintenance of a machine as a sweep read it; none: the cloud announces none.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct MaintenanceReading(Option<PlannedMaintenance>);
 
 /// The machine that a Node is brought in line with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct RefreshInput {
     pub(super) instance: Arc<Instance>,
     /// The sweep before read the same of its maintenance.
@@ -75,29 +73,15 @@ pub(super) struct RefreshInput {
 }
 
 impl NodeMemory {
-    fn of(node: &NodeView) -> Self {
+    fn of(uid: &str) -> Self {
         Self {
-            uid: node.uid.clone(),
-            is_unfinished: false,
-            is_unconfirmed: false,
-            refresh_input: None,
-            maintenance: None,
-            report_due: None,
-            doubt: AddressDoubt::default(),
-            undone: None,
-            repairs: Repairs::default(),
+            uid: uid.into(),
+            ..Self::default()
         }
     }
 
     fn is_empty(&self) -> bool {
-        !self.is_unfinished
-            && !self.is_unconfirmed
-            && self.refresh_input.is_none()
-            && self.maintenance.is_none()
-            && self.report_due.is_none()
-            && self.doubt.is_empty()
-            && self.undone.is_none()
-            && self.repairs == Repairs::default()
+        *self == Self::of(&self.uid)
     }
 
     /// Notes maintenance of the machine of `node` as a sweep reads it. Returns true if the sweep before read the same.
@@ -158,10 +142,10 @@ impl CloudNodeState {
         nodes.get(&node.name).filter(|held| held.uid == node.uid)?;
         let mut entry = match all.entry(Arc::clone(&node.name)) {
             Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => entry.insert_entry(NodeMemory::of(node)),
+            Entry::Vacant(entry) => entry.insert_entry(NodeMemory::of(&node.uid)),
         };
         if entry.get().uid != node.uid {
-            entry.insert(NodeMemory::of(node));
+            entry.insert(NodeMemory::of(&node.uid));
         }
         let changed = change(entry.get_mut());
         if entry.get().is_empty() {
@@ -174,9 +158,9 @@ impl CloudNodeState {
     pub(super) fn undone_by_another(&self, node: &NodeView, what: Undone) {
         let mut all = self.nodes.lock();
         let of_name = all.entry(Arc::clone(&node.name));
-        let memory = of_name.or_insert_with(|| NodeMemory::of(node));
+        let memory = of_name.or_insert_with(|| NodeMemory::of(&node.uid));
         if memory.uid != node.uid {
-            *memory = NodeMemory::of(node);
+            *memory = NodeMemory::of(&node.uid);
         }
         memory.undone = Some(what);
     }
@@ -280,7 +264,7 @@ impl CloudNodeState {
     pub(super) fn needs_another_write(&self, node: &NodeView) -> bool {
         let all = self.nodes.lock();
         let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
-        memory.is_some_and(|memory| memory.is_unfinished || memory.is_unconfirmed)
+        memory.is_some_and(|memory| memory.is_unfinished)
     }
 
     /// Notes the provider ID that `node` has.

@@ -459,22 +459,16 @@ impl CloudNode {
         };
         let nodes = &self.context.nodes;
         let settled = self.settle(Arc::clone(&node), instances, metadata).await;
-        match &settled {
-            Ok(_) => {
-                self.state
-                    .remember(nodes, &node, |memory| memory.is_unconfirmed = false);
-            }
+        let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
+        if let Err(NodeSyncError::Write(error)) = &settled
+            && error.leaves_outcome_open()
+        {
             // Without the taint the node would pass for one that needs nothing more.
-            Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
-                self.state
-                    .remember(nodes, &node, |memory| memory.is_unconfirmed = true);
-            }
-            Err(_) => {}
+            self.state.remember(nodes, &node, begin);
         }
         let Some(node) = settled? else {
             return Ok(());
         };
-        let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
         if self.state.remember(nodes, &node, begin) == Some(false) {
             self.metrics.taint_removed.observe(age(&node));
         }

@@ -23,7 +23,7 @@ const ANSWERS_TO_DROP: i32 = 3;
 const ANSWERS_TO_REORDER: i32 = 2;
 
 /// The doubt about the answers that find the instance of one Node. Default: none.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct AddressDoubt {
     unnamed: Option<Repeated>,
     reordered: Option<Repeated>,
@@ -31,7 +31,7 @@ pub struct AddressDoubt {
 }
 
 /// The same in each answer since a time.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Repeated {
     said: Vec<NodeAddress>,
     since: Timestamp,
@@ -140,11 +140,6 @@ impl AddressDoubt {
     /// The cloud gives an address that this Node keeps to another Node: the provider is asked about this one now.
     pub const fn ask_now(&mut self, now: Timestamp) {
         self.ask_at = Some(now);
-    }
-
-    /// Returns true if nothing is doubted.
-    pub const fn is_empty(&self) -> bool {
-        self.unnamed.is_none() && self.reordered.is_none() && self.ask_at.is_none()
     }
 }
 
