@@ -129,7 +129,7 @@ impl Provider for MockProvider {
             name: "credentials".to_owned(),
             readiness: degraded,
             message: "the cloud refuses the credentials".to_owned(),
-            last_success: None,
+            ..v1::DependencyStatus::default()
         });
         v1::GetStatusResponse {
             readiness: match refused {

@@ -91,7 +91,8 @@ const (
 	Readiness_READINESS_STARTING Readiness = 1
 	// Serves.
 	Readiness_READINESS_READY Readiness = 2
-	// Serves, but expect errors; see dependencies. No Node is deleted meanwhile.
+	// Serves, but expect errors; see dependencies. No Node is deleted meanwhile, unless the
+	// call_classes of each dependency that is not READY leave out INSTANCES.
 	Readiness_READINESS_DEGRADED Readiness = 3
 	// A restart would help: the SDK's probe fails, so that the kubelet restarts the
 	// container. Anything that a restart cannot fix is DEGRADED.
@@ -1185,7 +1186,9 @@ type DependencyStatus struct {
 	// Cause, for display. No secrets.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// When it last worked; absent: never since the start.
-	LastSuccess   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`
+	LastSuccess *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`
+	// Classes of calls that fail or lie while it is not READY. Empty: all.
+	CallClasses   []CallClass `protobuf:"varint,5,rep,packed,name=call_classes,json=callClasses,proto3,enum=cloudprovider.v1.CallClass" json:"call_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1244,6 +1247,13 @@ func (x *DependencyStatus) GetMessage() string {
 func (x *DependencyStatus) GetLastSuccess() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LastSuccess
+	}
+	return nil
+}
+
+func (x *DependencyStatus) GetCallClasses() []CallClass {
+	if x != nil {
+		return x.CallClasses
 	}
 	return nil
 }
@@ -1398,12 +1408,13 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\treadiness\x18\x01 \x01(\x0e2\x1b.cloudprovider.v1.ReadinessR\treadiness\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12F\n" +
 	"\fdependencies\x18\x03 \x03(\v2\".cloudprovider.v1.DependencyStatusR\fdependencies\x125\n" +
-	"\x06quotas\x18\x04 \x03(\v2\x1d.cloudprovider.v1.QuotaStatusR\x06quotas\"\xba\x01\n" +
+	"\x06quotas\x18\x04 \x03(\v2\x1d.cloudprovider.v1.QuotaStatusR\x06quotas\"\xfa\x01\n" +
 	"\x10DependencyStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\treadiness\x18\x02 \x01(\x0e2\x1b.cloudprovider.v1.ReadinessR\treadiness\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12=\n" +
-	"\flast_success\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vlastSuccess\"\x8e\x01\n" +
+	"\flast_success\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vlastSuccess\x12>\n" +
+	"\fcall_classes\x18\x05 \x03(\x0e2\x1b.cloudprovider.v1.CallClassR\vcallClasses\"\x8e\x01\n" +
 	"\vQuotaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12\x1c\n" +
@@ -1484,16 +1495,17 @@ var file_cloudprovider_v1_provider_proto_depIdxs = []int32{
 	16, // 15: cloudprovider.v1.GetStatusResponse.quotas:type_name -> cloudprovider.v1.QuotaStatus
 	1,  // 16: cloudprovider.v1.DependencyStatus.readiness:type_name -> cloudprovider.v1.Readiness
 	20, // 17: cloudprovider.v1.DependencyStatus.last_success:type_name -> google.protobuf.Timestamp
-	20, // 18: cloudprovider.v1.QuotaStatus.resets_at:type_name -> google.protobuf.Timestamp
-	2,  // 19: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
-	13, // 20: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
-	4,  // 21: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
-	14, // 22: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	19, // 18: cloudprovider.v1.DependencyStatus.call_classes:type_name -> cloudprovider.v1.CallClass
+	20, // 19: cloudprovider.v1.QuotaStatus.resets_at:type_name -> google.protobuf.Timestamp
+	2,  // 20: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
+	13, // 21: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
+	4,  // 22: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
+	14, // 23: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
+	22, // [22:24] is the sub-list for method output_type
+	20, // [20:22] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_provider_proto_init() }

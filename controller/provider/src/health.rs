@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use outrigger_api::v1::{self, Readiness};
+use outrigger_api::v1::{self, CallClass, Readiness};
 use outrigger_core::text;
 use tokio::time::Instant;
 
@@ -40,6 +40,19 @@ pub(super) fn read(status: &mut v1::GetStatusResponse) -> ProviderState {
             since: Instant::now(),
         },
     }
+}
+
+/// Returns true if the provider names the calls that each dependency which is not READY concerns, and those about instances are
+/// not among them.
+pub(super) fn spares_instances(status: &v1::GetStatusResponse) -> bool {
+    let spares = |part: &v1::DependencyStatus| {
+        let mut classes = part.call_classes().peekable();
+        let concerns = [CallClass::Unspecified, CallClass::All, CallClass::Instances];
+        classes.peek().is_some() && !classes.any(|class| concerns.contains(&class))
+    };
+    let parts = status.dependencies.iter();
+    let mut failing = parts.filter(|part| part.readiness() != Readiness::Ready);
+    failing.next().is_some_and(spares) && failing.all(spares)
 }
 
 fn why(status: &v1::GetStatusResponse, summary: &str) -> Arc<str> {

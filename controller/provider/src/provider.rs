@@ -284,6 +284,7 @@ impl Provider {
             }
             Ok(Ok((_, mut status))) => match health::read(&mut status) {
                 ProviderState::Ready => None,
+                ProviderState::Degraded { .. } if health::spares_instances(&status) => None,
                 other => Some(other.to_string().into()),
             },
             Ok(Err(error)) | Err(error) => Some(error.to_string().into()),

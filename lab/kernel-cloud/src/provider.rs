@@ -89,7 +89,7 @@ impl Provider for LinuxProvider {
             name: "kernel".to_owned(),
             readiness: degraded,
             message: text.clone(),
-            last_success: None,
+            ..v1::DependencyStatus::default()
         });
         v1::GetStatusResponse {
             readiness: match kernel {

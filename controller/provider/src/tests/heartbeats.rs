@@ -90,7 +90,7 @@ async fn readiness_decides_whether_queues_run() {
                 name: "compute-api".into(),
                 readiness: Readiness::Broken.into(),
                 message: "5\n0\n3".into(),
-                last_success: None,
+                ..v1::DependencyStatus::default()
             },
             v1::DependencyStatus {
                 name: "dns".into(),

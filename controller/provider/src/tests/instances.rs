@@ -37,6 +37,18 @@ async fn a_provider_is_asked_now_whether_its_answers_count() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
     assert_eq!(rig.provider.trouble().await, None);
+    let balancers = v1::DependencyStatus {
+        name: "balancer-api".into(),
+        readiness: v1::Readiness::Degraded.into(),
+        call_classes: vec![v1::CallClass::LoadBalancers.into()],
+        ..v1::DependencyStatus::default()
+    };
+    let elsewhere = v1::GetStatusResponse {
+        dependencies: vec![balancers.clone()],
+        ..status(v1::Readiness::Degraded)
+    };
+    rig.fake.on_status(move || Reply::Say(elsewhere.clone()));
+    assert_eq!(rig.provider.trouble().await, None);
     let dependency = v1::DependencyStatus {
         name: "cloud-api".into(),
         readiness: v1::Readiness::Degraded.into(),
@@ -44,7 +56,7 @@ async fn a_provider_is_asked_now_whether_its_answers_count() {
         ..v1::DependencyStatus::default()
     };
     let degraded = v1::GetStatusResponse {
-        dependencies: vec![dependency],
+        dependencies: vec![balancers, dependency],
         ..status(v1::Readiness::Degraded)
     };
     rig.fake.on_status(move || Reply::Say(degraded.clone()));
