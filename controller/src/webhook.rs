@@ -73,9 +73,7 @@ async fn decide(provider: &Provider, volume: VolumeView) -> Result<AdmissionVerd
         VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
         VolumeStep::Decide(decision) => decision,
         VolumeStep::Ask => match provider.volumes().look_up(&volume).await {
-            Ok(VolumeLookup::Found(topology)) => {
-                plan(&volume, &topology, served, Stage::Admission)
-            }
+            Ok(VolumeLookup::Found(topology)) => plan(&volume, &topology, served, Stage::Admission),
             Ok(VolumeLookup::NotManaged { .. }) => {
                 return Ok(AdmissionVerdict::Admit(Vec::new()));
             }

@@ -65,7 +65,7 @@ impl Progress {
     pub fn counts_for_lease(&self, service: &ServiceView, capability: &Capability) -> bool {
         let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
         // A record that another client has removed is written again, unless the Service is held.
-        let comes_back = is_removed && !service.is_left_alone() && service.selection().is_ok();
+        let comes_back = is_removed && !service.is_left_alone() && service.node_selector().is_ok();
         (has_hash(service) || comes_back || self.pending == Some(EnsureCause::NotWritten))
             && matches!(
                 Ownership::of(service, Some(capability)),
