@@ -179,4 +179,152 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Cidr, IpFamily, cidr_list};
+
+    fn cidr(text: &str) -> Cidr {
+        Cidr::parse(text).unwrap()
+    }
+
+    /// Q-12, H-2.
+    #[test]
+    fn spellings_of_one_range_are_equal() {
+        for (text, canonical) in [
+            ("10.244.1.0/24", "10.244.1.0/24"),
+            ("10.244.1.77/24", "10.244.1.0/24"),
+            ("010.244.001.000/024", "10.244.1.0/24"),
+            ("255.255.255.255/0", "0.0.0.0/0"),
+            ("10.0.0.1/32", "10.0.0.1/32"),
+            ("2001:DB8::/64", "2001:db8::/64"),
+            ("2001:db8:0:0:1::/64", "2001:db8::/64"),
+            ("2001:0db8::/64", "2001:db8::/64"),
+            ("::/0", "::/0"),
+            ("::1/128", "::1/128"),
+            // Go prints them so: an IPv4 range, unless the prefix ends before the IPv4 address.
+            ("::ffff:10.1.2.3/112", "10.1.0.0/16"),
+            ("::ffff:a01:203/96", "0.0.0.0/0"),
+            ("::ffff:10.1.2.3/90", "::ffc0:0:0/90"),
+            ("::ffff:10.1.2.3/80", "::/80"),
+        ] {
+            let parsed = cidr(text);
+            assert_eq!(parsed.to_string(), canonical, "{text}");
+            assert_eq!(format!("{parsed:?}"), canonical);
+            assert_eq!(parsed, cidr(canonical), "{text}");
+        }
+        for junk in [
+            "",
+            "/",
+            "10.0.0.0",
+            "10.0.0/8",
+            "10.0.0.0.0/8",
+            "10.0.0.256/8",
+            "10.0.0.0/33",
+            "10.0.0.0/+8",
+            "10.0.0.0/-1",
+            "10.0.0.0/8/8",
+            " 10.0.0.0/8",
+            "+10.0.0.0/8",
+            "10.0.0.0/99999999999",
+            "::/129",
+            "::ffff:10.0.0.0/129",
+            "fe80::1%eth0/64",
+            "None",
+        ] {
+            assert_eq!(Cidr::parse(junk), None, "{junk:?}");
+        }
+    }
+
+    /// R-25.
+    #[test]
+    fn ranges_are_disjoint_or_one_contains_the_other() {
+        for (one, other, contains, contained) in [
+            ("10.244.0.0/16", "10.244.1.0/24", true, false),
+            ("10.244.0.0/16", "10.244.0.0/16", true, true),
+            ("10.244.0.0/16", "10.0.0.0/8", false, true),
+            ("10.244.0.0/16", "10.245.0.0/24", false, false),
+            ("0.0.0.0/0", "::/0", false, false),
+            ("fd00::/48", "fd00:0:0:7::/64", true, false),
+        ] {
+            let (one, other) = (cidr(one), cidr(other));
+            assert_eq!(one.contains(other), contains, "{one} {other}");
+            assert_eq!(other.contains(one), contained, "{one} {other}");
+            assert_eq!(one.overlaps(other), contains || contained);
+        }
+        assert_eq!(cidr("::/0").family(), IpFamily::V6);
+        let supernets: Vec<_> = cidr("192.168.0.0/3").supernets().collect();
+        assert_eq!(
+            supernets,
+            ["192.0.0.0/2", "128.0.0.0/1", "0.0.0.0/0"].map(cidr)
+        );
+    }
+
+    /// I-3, R-3.
+    #[test]
+    fn a_flag_has_one_range_of_each_family() {
+        let texts = |text| {
+            let cidrs = cidr_list(text).unwrap();
+            cidrs.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(texts("").is_empty() && texts("  ").is_empty());
+        assert_eq!(texts(" 10.244.7.0/16 "), ["10.244.0.0/16"]);
+        assert_eq!(texts("FD00::/48, 10.0.0.0/8"), ["fd00::/48", "10.0.0.0/8"]);
+        for (text, error) in [
+            ("10.0.0.0/8,", r#""" is no CIDR"#),
+            ("10.0.0.0,fd00::/48", r#""10.0.0.0" is no CIDR"#),
+            (
+                "10.0.0.0/8,::ffff:11.0.0.0/104",
+                "10.0.0.0/8 and 11.0.0.0/8 are both IPv4",
+            ),
+            (
+                "10.0.0.0/8,fd00::/48,fd01::/48",
+                "3 CIDRs are more than one for each IP family",
+            ),
+        ] {
+            assert_eq!(cidr_list(text), Err(error.to_owned()), "{text}");
+        }
+    }
+
+    fn any_cidr() -> impl Strategy<Value = Cidr> {
+        let ipv4 =
+            (any::<u32>(), 0_u8..=32).prop_map(|(first, len)| (IpFamily::V4, first.into(), len));
+        let ipv6 = (any::<u128>(), 0_u8..=128).prop_map(|(first, len)| (IpFamily::V6, first, len));
+        let one = prop_oneof![ipv4, ipv6];
+        one.prop_map(|(family, first, len)| Cidr::from_bits(family, first, len).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn a_range_reads_as_it_was_printed(range in any_cidr()) {
+            // The IPv6 spelling of an IPv4 range is that IPv4 range.
+            let printed = Cidr::parse(&range.to_string()).unwrap();
+            prop_assert!(printed == range || printed.family() == IpFamily::V4);
+        }
+
+        #[test]
+        fn no_text_does_harm(text in "[0-9a-f:./ ,+%]{0,24}") {
+            if let Some(range) = Cidr::parse(&text) {
+                prop_assert_eq!(Cidr::parse(&range.to_string()), Some(range));
+            }
+        }
+
+        #[test]
+        fn a_span_has_those_within_and_no_other(one in any_cidr(), by in 0_u8..6, at in any::<u128>()) {
+            let bits = one.family().bits();
+            let len = (one.prefix_len() + by).min(bits);
+            let hosts = u128::MAX.checked_shr(128 - u32::from(bits - one.prefix_len())).unwrap_or(0);
+            let within = Cidr::from_bits(one.family(), one.first_bits() | at & hosts, len).unwrap();
+            prop_assert!(one.contains(within) && one.span().contains(&within));
+            prop_assert!(within == one || within.supernets().any(|range| range == one));
+            for outside in one.supernets().take(3) {
+                prop_assert!(!one.span().contains(&outside));
+            }
+            if let Some(next) = one.last_bits().checked_add(1)
+                && let Some(next) = Cidr::from_bits(one.family(), next, bits)
+            {
+                prop_assert!(!one.contains(next) && !one.span().contains(&next));
+            }
+        }
+    }
+}

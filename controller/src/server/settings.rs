@@ -30,7 +30,7 @@ pub enum Certificate {
         certificate: PathBuf,
         /// PEM.
         key: PathBuf,
-        /// In `--cert-dir`: both are made at start if they are missing. Else that is an error.
+        /// In `--cert-dir`: both are made at start if they are missing. In other folders that is an error.
         are_made: bool,
     },
 }

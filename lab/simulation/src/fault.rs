@@ -117,7 +117,7 @@ pub enum Kind {
 /// Fates of one write or event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Once {
-    /// Of a write.
+    /// The fate of a write.
     Write(Wrong),
     /// The watch breaks instead of showing the event.
     Cut,

@@ -25,8 +25,8 @@ pub(super) fn one(options: &Options, name: &str) -> anyhow::Result<bool> {
     let mut repeat = format!("--story {name}");
     let mut begins = None;
     if let (Some(at), Some(kind)) = (&options.at, &options.fault) {
-        let found = fault(at, kind).with_context(|| format!("no fault {kind} at {at}"))?;
-        begins = Some(found);
+        let at_occasion = fault(at, kind).with_context(|| format!("no fault {kind} at {at}"))?;
+        begins = Some(at_occasion);
         label += &format!(", {kind} at {at}");
         repeat += &format!(" --at {at} --fault {kind}");
     }

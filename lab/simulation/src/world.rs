@@ -124,7 +124,7 @@ pub struct Outcome {
     pub turns: u64,
     /// The promise that was broken.
     pub broken: Option<String>,
-    /// Of a story: the occasions before its acts, and those until all was as users want it.
+    /// The occasions before the acts of a story, and those until all was as users want it.
     pub occasions: [Occasions; 2],
 }
 

@@ -42,12 +42,17 @@ fn a_story_keeps_all_promises_with_a_fault_at_one_of_its_writes() {
     let text_of_story = text(&output);
     assert!(output.status.success(), "{text_of_story}");
     let occasions = text_of_story.lines().map(str::trim);
-    let at = occasions.filter(|at| at.starts_with("write/services/")).last();
+    let at = occasions
+        .filter(|at| at.starts_with("write/services/"))
+        .last();
     let at = at.unwrap_or_else(|| panic!("no write of a Service: {text_of_story}"));
     let fault = ["--at", at, "--fault", "lost-answer"];
     let output = simulate(&[&["--story", "service-edited", "--log"], &fault[..]].concat());
     let text = text(&output);
-    assert!(output.status.success() && text.contains("lost-answer at"), "{text}");
+    assert!(
+        output.status.success() && text.contains("lost-answer at"),
+        "{text}"
+    );
     assert!(text.contains("Once(Write(LostAnswer))"), "{text}");
 }
 
@@ -62,9 +67,19 @@ fn options_that_cannot_be_followed_are_refused() {
             "has the faults 0 to 30",
         ),
         (&["--seed", "7", "--rounds", "0"], "1..=100000"),
-        (&["--story", "moon"], "no story moon; there are service-comes"),
         (
-            &["--story", "maintenance", "--at", "write/nodes/1", "--fault", "cut"],
+            &["--story", "moon"],
+            "no story moon; there are service-comes",
+        ),
+        (
+            &[
+                "--story",
+                "maintenance",
+                "--at",
+                "write/nodes/1",
+                "--fault",
+                "cut",
+            ],
             "no fault cut at write/nodes/1",
         ),
     ] {

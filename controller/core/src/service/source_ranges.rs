@@ -47,4 +47,96 @@ fn parse<'a>(ranges: impl Iterator<Item = &'a str>) -> Result<Vec<IpNet>, &'a st
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{ANNOTATION_SOURCE_RANGES, source_ranges};
+    use crate::{fixture::load_balancer, service::ServiceView};
+
+    fn service(spec: &[&str], annotation: Option<&str>) -> ServiceView {
+        let mut service = load_balancer("web");
+        service.spec.load_balancer_source_ranges =
+            spec.iter().map(|range| (*range).into()).collect();
+        let annotation = annotation.map(|value| (ANNOTATION_SOURCE_RANGES, value));
+        service.annotations = annotation.into_iter().collect();
+        service
+    }
+
+    fn ranges(spec: &[&str], annotation: Option<&str>) -> Vec<String> {
+        let ranges = source_ranges(&service(spec, annotation)).unwrap();
+        ranges.iter().map(ToString::to_string).collect()
+    }
+
+    /// H-1, H-2.
+    #[test]
+    fn the_spec_wins_and_ranges_are_canonical() {
+        assert!(ranges(&[], None).is_empty());
+        assert!(ranges(&[], Some("  ")).is_empty());
+        assert_eq!(ranges(&["10.1.0.0/16"], Some("junk")), ["10.1.0.0/16"]);
+        assert_eq!(
+            ranges(&[], Some(" 10.0.0.0/8 , 192.168.2.0/24")),
+            ["10.0.0.0/8", "192.168.2.0/24"]
+        );
+        // Host bits go, what is twice counts once, the order means nothing.
+        let many = [
+            "10.2.3.4/16",
+            " 10.1.0.0/16 ",
+            "10.2.0.0/16",
+            "2001:DB8::1/64",
+        ];
+        assert_eq!(
+            ranges(&many, None),
+            ["10.1.0.0/16", "10.2.0.0/16", "2001:db8::/64"]
+        );
+        assert_eq!(ranges(&["010.001.000.010/08"], None), ["10.0.0.0/8"]);
+        assert_eq!(ranges(&["0.0.0.0/0"], None), ["0.0.0.0/0"]);
+    }
+
+    /// H-1.
+    #[test]
+    fn the_words_about_what_does_not_parse() {
+        let error =
+            |spec: &[&str], annotation| source_ranges(&service(spec, annotation)).unwrap_err();
+        assert_eq!(
+            error(&["10.0.0.0/8", "10.0.0.0/33"], None),
+            "service.Spec.LoadBalancerSourceRanges: [10.0.0.0/8 10.0.0.0/33] is not valid. Expecting \
+         a list of IP ranges. For example, 10.0.0.0/24. Error msg: invalid CIDR address: \
+         10.0.0.0/33"
+        );
+        assert_eq!(
+            error(&[], Some(" 10.0.0.0/8,x ")),
+            "service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8,x is not valid. \
+         Expecting a comma-separated list of source IP ranges. For example, \
+         10.0.0.0/24,192.168.2.0/24"
+        );
+        for junk in [
+            "",
+            "10.0.0.0",
+            "10.0.0/8",
+            "10.0.0.0.0/8",
+            "10.0.0.256/8",
+            "10.0.0.0/+8",
+            "+10.0.0.0/8",
+            "10.0.0.0/",
+            "/8",
+            "::/129",
+            "fe80::1%eth0/64",
+            "10.0.0.0/8/8",
+            "10.0.0.99999999999/8",
+        ] {
+            error(&[junk], None);
+        }
+        error(&[], Some("10.0.0.0/8,"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_does_harm(text in "[0-9a-f:./ ,+%]{0,24}") {
+            if let Ok(ranges) = source_ranges(&service(&[], Some(&text))) {
+                let again: Vec<_> = ranges.iter().map(ToString::to_string).collect();
+                let again: Vec<_> = again.iter().map(String::as_str).collect();
+                prop_assert_eq!(source_ranges(&service(&again, None)).unwrap(), ranges);
+            }
+        }
+    }
+}

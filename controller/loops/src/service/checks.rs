@@ -59,15 +59,24 @@ pub(super) struct PeriodicChecks {
 }
 
 impl PeriodicChecks {
-    /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
-    /// cloud. Never returns.
+    /// Compares load balancers with their Services. Never returns.
     pub(super) async fn compare_all(&self) {
+        tokio::join!(self.compare_early(), self.compare_periodically());
+    }
+
+    /// Compares once those that got a call early in the term.
+    async fn compare_early(&self) {
         sleep(LATE).await;
         let states = &self.decisions.states;
         let called = self
             .decisions
             .keys(|service| states.with(&ServiceKey::of(service), |state| state.has_been_called));
         self.compare_each(stream::iter(called)).await;
+    }
+
+    /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
+    /// cloud. Never returns.
+    async fn compare_periodically(&self) {
         let Some(period) = self.period else {
             return std::future::pending().await;
         };

@@ -61,7 +61,7 @@ impl Progress {
     }
 
     /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets: its record has a
-    /// hash. One that could not be written may be there all the same.
+    /// hash. A hash that could not be written may be there all the same.
     pub fn counts_for_lease(&self, service: &ServiceView, capability: &Capability) -> bool {
         let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
         // A record that another client has removed is written again, unless the Service is held.

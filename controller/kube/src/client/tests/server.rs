@@ -141,7 +141,7 @@ fn common_name(chain: &[CertificateDer<'_>]) -> String {
     name.as_str().unwrap().to_owned()
 }
 
-/// The answer to a request. Those to a watch and about `/endless` never end.
+/// The answer to a request. Answers to a watch and about `/endless` never end.
 async fn answered(request: Request<Incoming>) -> BoxBody<Bytes, Infallible> {
     let query = request.uri().query().unwrap_or_default();
     if query.contains("watch=true") {

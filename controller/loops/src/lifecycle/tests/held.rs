@@ -58,7 +58,7 @@ async fn nothing_stays_of_a_node_that_goes_while_its_deletion_is_judged() {
         duration: Some(Duration::from_secs(5)),
     };
     fixture.cloud.inject(Fault::on(Method::GetStatus, hang));
-    let asked = fixture.calls("GetStatus");
+    let calls = fixture.calls("GetStatus");
     let is_judged =
         |fixture: &Fixture| fixture.cloud.counters().calls("BatchGetInstances", "OK") >= 2;
     while !is_judged(&fixture) {
@@ -67,7 +67,7 @@ async fn nothing_stays_of_a_node_that_goes_while_its_deletion_is_judged() {
     sleep(Duration::from_secs(1)).await;
     fixture.vanish("n0");
     fixture.settle().await;
-    assert!(fixture.calls("GetStatus") > asked);
+    assert!(fixture.calls("GetStatus") > calls);
     let state = inputs.state.current().unwrap();
     assert!(state.withheld.lock().is_empty());
 }
