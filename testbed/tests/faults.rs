@@ -118,7 +118,6 @@ async fn every_status_arrives_as_the_api_servers_own() {
     for (fault, expected) in [
         (Fault::conflict(), 409),
         (Fault::expired(), 410),
-        (Fault::invalid(), 422),
         (Fault::internal_error(), 500),
         (Fault::unavailable(), 503),
     ] {

@@ -58,7 +58,7 @@ pub const STORIES: &[Story] = &[
         &[
             (0, |people, _| people.edit_service(0, &of_type("ClusterIP"))),
             (9, |people, _| {
-                people.edit_service(0, &of_type("LoadBalancer"))
+                people.edit_service(0, &of_type("LoadBalancer"));
             }),
         ],
     ),
@@ -75,6 +75,7 @@ pub const STORIES: &[Story] = &[
             (0, |people, _| people.edit_service(0, &selecting())),
             (2, |people, _| people.label(1, POOL, Some("a"))),
             (8, |people, _| people.label(1, POOL, None)),
+            (16, |people, _| people.label(2, POOL, Some("a"))),
         ],
     ),
     story(
@@ -102,6 +103,7 @@ pub const STORIES: &[Story] = &[
         "node-excluded",
         &[
             (0, |people, _| people.label(1, EXCLUDED, Some("true"))),
+            (3, |people, _| people.label(2, EXCLUDED, Some("true"))),
             (6, |people, _| people.label(1, EXCLUDED, None)),
         ],
     ),
@@ -110,7 +112,9 @@ pub const STORIES: &[Story] = &[
         &[
             (0, |people, _| people.switch(1, Power::Shutdown)),
             (40, |people, _| people.report(1, "Unknown")),
+            (50, |people, _| people.switch(2, Power::Shutdown)),
             (90, |people, _| people.switch(1, Power::Running)),
+            (90, |people, _| people.report(2, "Unknown")),
             (95, |people, now| people.register(now, 1)),
         ],
     ),
@@ -118,6 +122,7 @@ pub const STORIES: &[Story] = &[
         "maintenance",
         &[
             (0, |people, _| people.announce(1, maintenance::due_in(30))),
+            (20, |people, _| people.announce(2, maintenance::due_in(30))),
             (400, |people, _| people.announce(1, None)),
         ],
     ),

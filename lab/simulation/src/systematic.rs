@@ -21,17 +21,16 @@ fn named(name: &str) -> anyhow::Result<&'static Story> {
 /// Runs a story in this process. Without a fault its occasions are printed.
 pub(super) fn one(options: &Options, name: &str) -> anyhow::Result<bool> {
     let story = named(name)?;
-    let mut label = format!("story {name}");
-    let mut repeat = format!("--story {name}");
-    let mut begins = None;
-    if let (Some(at), Some(kind)) = (&options.at, &options.fault) {
-        let at_occasion = fault(at, kind).with_context(|| format!("no fault {kind} at {at}"))?;
-        begins = Some(at_occasion);
-        label += &format!(", {kind} at {at}");
-        repeat += &format!(" --at {at} --fault {kind}");
-    }
-    let is_plain = begins.is_none();
-    let (outcome, summary) = simulate(options, SEED, move || World::of_story(story, begins))?;
+    let (fault_here, label, repeat) = match (&options.at, &options.fault) {
+        (Some(at), Some(kind)) => (
+            Some(fault(at, kind).with_context(|| format!("no fault {kind} at {at}"))?),
+            format!("story {name}, {kind} at {at}"),
+            format!("--story {name} --at {at} --fault {kind}"),
+        ),
+        _ => (None, format!("story {name}"), format!("--story {name}")),
+    };
+    let is_plain = fault_here.is_none();
+    let (outcome, summary) = simulate(options, SEED, move || World::of_story(story, fault_here))?;
     match &outcome.broken {
         None => println!("{label}: well; {summary}"),
         Some(broken) => println!(

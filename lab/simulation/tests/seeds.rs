@@ -41,10 +41,8 @@ fn a_story_keeps_all_promises_with_a_fault_at_one_of_its_writes() {
     let output = simulate(&["--story", "service-edited"]);
     let text_of_story = text(&output);
     assert!(output.status.success(), "{text_of_story}");
-    let occasions = text_of_story.lines().map(str::trim);
-    let at = occasions
-        .filter(|at| at.starts_with("write/services/"))
-        .last();
+    let mut occasions = text_of_story.lines().map(str::trim);
+    let at = occasions.rfind(|at| at.starts_with("write/services/"));
     let at = at.unwrap_or_else(|| panic!("no write of a Service: {text_of_story}"));
     let fault = ["--at", at, "--fault", "lost-answer"];
     let output = simulate(&[&["--story", "service-edited", "--log"], &fault[..]].concat());

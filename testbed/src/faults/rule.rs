@@ -74,15 +74,6 @@ impl Fault {
         Self::status(409, "Conflict", message)
     }
 
-    /// 422, as for a JSON patch whose `test` failed.
-    pub fn invalid() -> Self {
-        Self::status(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
-    }
-
     /// 429 with `Retry-After`, in seconds.
     pub fn too_many_requests(retry_after: u32) -> Self {
         Self::Status {
