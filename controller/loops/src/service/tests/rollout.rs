@@ -57,6 +57,23 @@ fn exclude(rig: &Rig, name: &str) {
     rig.observe(node);
 }
 
+/// Its return waits a second for others; an Ensure meanwhile has it already.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_returns_for_less_than_a_second_stays_with_no_load_balancer() {
+    let rig = with_services(1, Setup::default()).await;
+    let has_it = |rig: &Rig| rig.targets().contains(&"n1".to_owned());
+    exclude(&rig, "n1");
+    rig.until("it is excluded", |rig| !has_it(rig)).await;
+    rig.join("n1");
+    rig.cluster.change_service("shop/web-0", |web| {
+        web["spec"]["ports"][0]["port"] = 81.into();
+    });
+    rig.until("an Ensure gives it", has_it).await;
+    exclude(&rig, "n1");
+    secs(60).await;
+    assert!(!has_it(&rig));
+}
+
 #[tokio::test(start_paused = true)]
 async fn targets_that_become_empty_while_nodes_exist_wait() {
     let rig = with_services(1, Setup::default()).await;
