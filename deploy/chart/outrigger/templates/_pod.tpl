@@ -36,7 +36,7 @@ affinity:
   {{- include "outrigger.affinity" . | nindent 2 }}
   {{- end }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- with concat .Values.tolerations .Values.extraTolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
