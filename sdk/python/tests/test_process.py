@@ -26,8 +26,9 @@ from outrigger_provider import (
     serve,
     v1,
 )
+from outrigger_provider.contract import METHODS
 from outrigger_provider.socket_file import identity, path_of, prepared
-from outrigger_provider.testing import Client, served
+from outrigger_provider.testing import CONTEXT, Client, served
 
 PROGRAM = """
 import argparse, asyncio, time
@@ -210,6 +211,27 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
         assert await process.ended() == 0
         assert not process.path.exists()
         await client.channel.close(None)
+
+
+async def test_an_end_lets_an_upload_under_way_end(tmp_path: Path) -> None:
+    path, stop = tmp_path / "p.sock", asyncio.Event()
+    serving = asyncio.create_task(serve(provider(load_balancers=Balancers()), path, stop))
+    await until(lambda: identity(path) is not None)
+    client = Client(path)
+    await client.shake_hands()
+    method = METHODS["SyncNodeSet"]
+    stub: Any = client.channel.stream_unary(method.path, method.request.SerializeToString, method.response.FromString)
+    upload = stub()
+    await upload.write(v1.SyncNodeSetRequest(context=CONTEXT, nodes=[v1.Node(name="a")]))
+    await client.call("GetStatus", v1.GetStatusRequest())
+    await client.call("GetStatus", v1.GetStatusRequest())
+    stop.set()
+    await until_refused(client)
+    await upload.write(v1.SyncNodeSetRequest(complete=True, revision="r", node_count=1))
+    await upload.done_writing()
+    assert (await upload).revision == "r"
+    await serving
+    await client.channel.close(None)
 
 
 async def until_refused(client: Client) -> None:

@@ -1,11 +1,12 @@
 """Serves the methods of the contract by gRPC, and puts errors into the contract's words."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, NoReturn
 
 import grpc
 
+from .call import Call
 from .contract import METHODS, STATUS_CODES, Method
 from .core import Context, Core
 from .errors import Error, Reason, status_of
@@ -26,18 +27,26 @@ def handlers(core: Core, service: str, served: object, unserved: set[str]) -> gr
 def _handler(core: Core, method: Method, serve: Callable[..., Any]) -> Any:
     codec = (method.request.FromString, method.response.SerializeToString)
 
-    async def unary(request: Any, context: Context) -> Any:
+    async def answer(request: Any, context: Context, work: Callable[[Call], Coroutine[Any, Any, Any]]) -> Any:
         try:
-            # All messages of an upload: the context is in the first.
-            call = core.admit(method, request[0] if method.is_upload else request, context)
-            return await core.run(call, serve(call, request))
+            call = core.admit(method, request, context)
+            return await core.run(call, work(call))
         except Exception as error:
             await _abort(context, request, error)
 
+    async def unary(request: Any, context: Context) -> Any:
+        return await answer(request, context, lambda call: serve(call, request))
+
     async def upload(parts: AsyncIterator[Any], context: Context) -> Any:
-        if not (read := [part async for part in parts]):
+        rest = aiter(parts)
+        if (first := await anext(rest, None)) is None:
             await _abort(context, None, Error(Reason.INVALID_REQUEST, "the upload has no message"))
-        return await unary(read, context)
+
+        async def work(call: Call) -> Any:
+            return await serve(call, [first, *[part async for part in rest]])
+
+        # The context is in the first message. From then on the call is at work: an end of the process waits for it.
+        return await answer(first, context, work)
 
     async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
         try:
