@@ -9,18 +9,17 @@
 //! name has to be one that the cloud reports for the machine of the requester. `status.addresses` of the Node proves
 //! nothing, since a kubelet writes it.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::{metadata::ObjectMetadata, null::or_default};
 
 mod decide;
 mod form;
-mod problem;
-mod wire;
 
 pub use decide::{CsrStep, decide, step};
-pub use problem::CsrProblem;
 
 /// The signer of serving certificates of kubelets, in `spec.signerName`.
 pub const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -30,7 +29,7 @@ const NODES: &str = "system:nodes";
 
 /// A `certificates.k8s.io/v1` `CertificateSigningRequest` as the loop sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "wire::CsrJson")]
+#[serde(from = "CsrJson")]
 pub struct CsrView {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -74,6 +73,92 @@ pub enum SubjectName {
     Dns(Box<str>),
     /// An IP address, never an IPv4 address mapped into IPv6.
     Ip(IpAddr),
+}
+
+/// Why a request is left alone: the check that it does not pass.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct CsrProblem {
+    /// The value of the metric's label `reason`.
+    pub reason: &'static str,
+    /// A sentence for its event.
+    text: Cow<'static, str>,
+}
+
+impl CsrProblem {
+    /// Only the cloud-node loop, or an operator, says which machine a Node is.
+    pub const NO_PROVIDER_ID: &'static str = "no_provider_id";
+
+    /// The problem with `reason` that `text` tells.
+    #[must_use]
+    pub const fn of(reason: &'static str, text: &'static str) -> Self {
+        let text = Cow::Borrowed(text);
+        Self { reason, text }
+    }
+
+    const fn new(reason: &'static str, text: String) -> Self {
+        let text = Cow::Owned(text);
+        Self { reason, text }
+    }
+}
+
+/// The parts of the API's JSON that a view is made of.
+#[derive(Deserialize)]
+struct CsrJson {
+    metadata: ObjectMetadata<Arc<str>>,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: RequestSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: Status,
+}
+
+/// Immutable in the API server; all but the request, the usages and the lifetime is its own word.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RequestSpec {
+    #[serde(deserialize_with = "or_default")]
+    signer_name: Box<str>,
+    /// Base64 of PEM.
+    #[serde(deserialize_with = "or_default")]
+    request: Box<str>,
+    #[serde(deserialize_with = "or_default")]
+    username: Box<str>,
+    #[serde(deserialize_with = "or_default")]
+    groups: Vec<Box<str>>,
+    #[serde(deserialize_with = "or_default")]
+    usages: Vec<Box<str>>,
+    expiration_seconds: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    /// Approved, Denied, Failed.
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "or_default")]
+    certificate: Box<str>,
+}
+
+impl From<CsrJson> for CsrView {
+    fn from(csr: CsrJson) -> Self {
+        let CsrJson {
+            metadata,
+            spec,
+            status,
+        } = csr;
+        let is_pending = *spec.signer_name == *SIGNER
+            && status.conditions.is_empty()
+            && status.certificate.is_empty();
+        Self {
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            created: metadata.creation_timestamp,
+            pending: is_pending.then(|| form::check(&spec)),
+            requester: spec.username,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,6 @@
 //! RBAC: `list`, `watch`, `get` on `certificatesigningrequests`, `patch` on their `approval`, `approve` on the signer
 //! `kubernetes.io/kubelet-serving`; `create`, `patch` on `events`.
 
-mod metrics;
-
 #[cfg(test)]
 mod tests;
 
@@ -28,10 +26,10 @@ use outrigger_core::{
     node::{NodeView, instance::is_same_question},
 };
 use parking_lot::Mutex;
+use prometheus_client::metrics::{counter::Counter, family::Family};
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-pub use self::metrics::CsrMetrics;
 use crate::{
     context::LoopContext,
     control_loop::{ControlLoop, LoopInputs, Task},
@@ -45,7 +43,9 @@ use outrigger_kube::{
     writer::ObjectWriter,
 };
 use outrigger_provider::LookupPurpose;
-use outrigger_runtime::{backoff::Backoff, clock::time_of_day, log_repeated};
+use outrigger_runtime::{
+    backoff::Backoff, clock::time_of_day, log_repeated, metric_families, telemetry::Labels,
+};
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "kubelet-serving-approving-controller";
@@ -225,7 +225,7 @@ impl KubeletServing {
             csr.created
                 .is_some_and(|created| now.duration_since(created).unsigned_abs() < than)
         };
-        let is_initializing = matches!(problem, CsrProblem::NoProviderId(_));
+        let is_initializing = problem.reason == CsrProblem::NO_PROVIDER_ID;
         if !is_initializing || !is_younger(INITIALIZED_WITHIN) {
             self.leave(csr, problem);
         }
@@ -241,8 +241,8 @@ impl KubeletServing {
         if !self.state.is_news(&csr.name, problem) {
             return;
         }
-        self.metrics.counted("left", problem.as_str());
-        warn!(csr = &*csr.name, reason = problem.as_str(), error = %problem, "serving certificate not approved");
+        self.metrics.counted("left", problem.reason);
+        warn!(csr = &*csr.name, reason = problem.reason, error = %problem, "serving certificate not approved");
         let object = ObjectRef::csr(Arc::clone(&csr.name), &*csr.uid);
         let message = format!("Left for another to approve or deny: {problem}.");
         let event = EventContent::warning(NOT_APPROVED, &message);
@@ -279,5 +279,28 @@ impl ControlLoop for KubeletServing {
 
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
         self.sync(&name).await
+    }
+}
+
+metric_families! {
+    /// `outrigger_kubelet_serving_*`.
+    pub struct CsrMetrics {
+        requests: Family<Labels<2>, Counter>,
+            "outrigger_kubelet_serving_requests",
+            "Requests for serving certificates that were approved or left alone, and tries that failed, by reason";
+    }
+}
+
+impl CsrMetrics {
+    fn counted(&self, result: &'static str, reason: &'static str) {
+        self.requests
+            .get_or_create_owned(&[("result", result), ("reason", reason)])
+            .inc();
+    }
+
+    /// A series in each family.
+    #[cfg(any(test, feature = "fixture"))]
+    pub fn sample(&self) {
+        self.counted("approved", "");
     }
 }

@@ -43,13 +43,17 @@ pub fn step<'a>(
         Some(Err(problem)) => return CsrStep::Leave(problem),
         Some(Ok(request)) => request,
     };
-    let name = || Arc::clone(&request.node);
-    match node(&request.node).filter(|node| node.deleted.is_none()) {
-        None => CsrStep::Await(CsrProblem::NoNode(name())),
+    let name = &request.node;
+    match node(name).filter(|node| node.deleted.is_none()) {
+        None => CsrStep::Await(CsrProblem::new(
+            "no_node",
+            format!("there is no Node {name}, or it is being deleted"),
+        )),
         Some(node) => match prefixes.owner(&node.provider_id) {
             ProviderIdOwner::Foreign => CsrStep::Nothing,
             ProviderIdOwner::Unset if !without_provider_id => {
-                CsrStep::Await(CsrProblem::NoProviderId(name()))
+                let text = format!("Node {name} has no provider ID yet");
+                CsrStep::Await(CsrProblem::new(CsrProblem::NO_PROVIDER_ID, text))
             }
             ProviderIdOwner::Ours | ProviderIdOwner::Unset => CsrStep::Ask(request, node),
         },
@@ -67,20 +71,32 @@ pub fn decide<'a>(
     answer: &Lookup,
     nodes: impl IntoIterator<Item = &'a NodeView>,
 ) -> Result<(), CsrProblem> {
-    let name = || Arc::clone(&node.name);
+    let name = &node.name;
+    let problem = |reason, text: String| Err(CsrProblem::new(reason, text));
     let instance = match answer {
-        Lookup::NotManaged { .. } => return Err(CsrProblem::NotManaged(name())),
-        Lookup::Absent { .. } => return Err(CsrProblem::Absent(name())),
+        Lookup::NotManaged { .. } => {
+            let text = format!("the provider answers that it does not manage Node {name}");
+            return problem("not_managed", text);
+        }
+        Lookup::Absent { .. } => {
+            let text = format!("the cloud has no instance for Node {name}");
+            return problem("absent", text);
+        }
         Lookup::Found(instance) => instance,
     };
     if instance.is_other_than(node) {
-        return Err(CsrProblem::OtherInstance(name()));
+        let text = format!(
+            "the provider finds another instance for Node {name} than its provider ID names"
+        );
+        return problem("other_instance", text);
     }
+    // It cannot have asked just now.
     if matches!(
         instance.power_state,
         PowerState::Shutdown | PowerState::Terminating
     ) {
-        return Err(CsrProblem::Stopped(name()));
+        let text = format!("the instance of Node {name} is stopped or being deleted");
+        return problem("stopped", text);
     }
     let has_same_id = |other: &&NodeView| {
         let id = &*other.provider_id;
@@ -90,14 +106,18 @@ pub fn decide<'a>(
             && ids.iter().any(|of| id.eq_ignore_ascii_case(of))
     };
     if let Some(other) = nodes.into_iter().find(has_same_id) {
-        let other = Arc::clone(&other.name);
-        return Err(CsrProblem::Shared {
-            node: name(),
-            other,
-        });
+        let other = &other.name;
+        let text =
+            format!("Node {other} has the provider ID of Node {name}, too; delete the wrong one");
+        return problem("shared_provider_id", text);
     }
-    if !has_name(instance, &node.name) {
-        return Err(CsrProblem::NodeName(name()));
+    // Another Node's kubelet could name the machine in its provider ID.
+    if !has_name(instance, name) {
+        let text = format!(
+            "the cloud does not report {name} as a name of the Node's instance, neither as its node name nor as an address of \
+             the type Hostname, InternalDNS or ExternalDNS"
+        );
+        return problem("node_name", text);
     }
     // A DNS name that is the text of an address is taken for the address by old clients; no kubelet asks for one.
     let has_dns = |name: &str| name.parse::<IpAddr>().is_err() && has_name(instance, name);
@@ -109,10 +129,9 @@ pub fn decide<'a>(
     if others.is_empty() {
         return Ok(());
     }
-    Err(CsrProblem::NotReported {
-        node: name(),
-        names: Excerpt::of(&others.join(", ")),
-    })
+    let names = Excerpt::of(&others.join(", "));
+    let text = format!("the cloud does not report {names} for the instance of Node {name}");
+    problem("not_reported", text)
 }
 
 /// True if the cloud reports `name` for the machine, and it is none of the API server's, as which Pods would trust a

@@ -22,7 +22,7 @@ use x509_cert::{
     request::{CertReq, ExtensionReq},
 };
 
-use super::{CsrProblem, NODES, ServingRequest, SubjectName, wire::RequestSpec};
+use super::{CsrProblem, NODES, RequestSpec, ServingRequest, SubjectName};
 use crate::{fault::Excerpt, node::answer::MAX_ADDRESSES};
 
 /// A kubelet's user name and common name before the name of its Node.
@@ -45,6 +45,16 @@ const MOST_BYTES: usize = 16 << 10;
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANISATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 
+const ENCODING: CsrProblem = CsrProblem::of(
+    "encoding",
+    "spec.request is longer than 16 KiB or not the canonical PEM of one PKCS #10 request",
+);
+const EXTENSIONS: CsrProblem = CsrProblem::of(
+    "extensions",
+    "it asks for other extensions or attributes than subject alternative names",
+);
+const NO_NAMES: CsrProblem = CsrProblem::of("no_names", "it has no subject alternative name");
+
 /// Reads a request of a kubelet for its serving certificate.
 pub(super) fn check(spec: &RequestSpec) -> Result<ServingRequest, CsrProblem> {
     let is_in = |group: &str| {
@@ -55,16 +65,26 @@ pub(super) fn check(spec: &RequestSpec) -> Result<ServingRequest, CsrProblem> {
     let node = spec.username.strip_prefix(USER);
     let node = node.filter(|node| !node.is_empty() && is_in(NODES) && is_in(AUTHENTICATED));
     let Some(node) = node else {
-        return Err(CsrProblem::Requester(Excerpt::of(&spec.username)));
+        let requester = Excerpt::of(&spec.username);
+        let text = format!(
+            "its requester {requester} is not system:node:<name> in the groups system:nodes and system:authenticated"
+        );
+        return Err(CsrProblem::new("requester", text));
     };
     let is_known = |usage: &str| USAGES.contains(&usage) || usage == RSA_USAGE;
     let has = |usage: &str| spec.usages.iter().any(|of_request| **of_request == *usage);
     if !spec.usages.iter().all(|usage| is_known(usage)) || !USAGES.into_iter().all(has) {
-        return Err(CsrProblem::Usages);
+        return Err(CsrProblem::of(
+            "usages",
+            "its usages are not exactly \"digital signature\" and \"server auth\", with or without \"key encipherment\"",
+        ));
     }
     let lifetime = spec.expiration_seconds;
     if lifetime.is_some_and(|seconds| !(SHORTEST..=LONGEST).contains(&seconds)) {
-        return Err(CsrProblem::Lifetime);
+        return Err(CsrProblem::of(
+            "lifetime",
+            "its expirationSeconds are not between 600 and those of a year",
+        ));
     }
     Ok(ServingRequest {
         node: Arc::from(node),
@@ -75,41 +95,47 @@ pub(super) fn check(spec: &RequestSpec) -> Result<ServingRequest, CsrProblem> {
 /// The subject alternative names of `request`, which asks for nothing else and for `common_name` in [`NODES`] alone.
 fn names(request: &str, common_name: &str) -> Result<Box<[SubjectName]>, CsrProblem> {
     if request.len() > MOST_BYTES {
-        return Err(CsrProblem::Encoding);
+        return Err(ENCODING);
     }
     let pem = BASE64_STANDARD.decode(request);
-    let pem = pem.map_err(|_| CsrProblem::Encoding)?;
-    let request = CertReq::from_pem(&pem).map_err(|_| CsrProblem::Encoding)?;
+    let pem = pem.map_err(|_| ENCODING)?;
+    let request = CertReq::from_pem(&pem).map_err(|_| ENCODING)?;
     let canonical = request.to_pem(LineEnding::LF);
-    let canonical = canonical.map_err(|_| CsrProblem::Encoding)?;
+    let canonical = canonical.map_err(|_| ENCODING)?;
     if canonical.trim_ascii_end().as_bytes() != pem.trim_ascii_end() {
-        return Err(CsrProblem::Encoding);
+        return Err(ENCODING);
     }
     if !is_kubelet(&request.info.subject, common_name) {
-        return Err(CsrProblem::Subject);
+        return Err(CsrProblem::of(
+            "subject",
+            "its subject is not exactly the organisation system:nodes and the requester as common name",
+        ));
     }
     let extensions = match request.info.attributes.as_slice() {
-        [] => return Err(CsrProblem::NoNames),
+        [] => return Err(NO_NAMES),
         [attribute] if attribute.oid == ExtensionReq::OID => match attribute.values.as_slice() {
             [value] => value.decode_as::<ExtensionReq>(),
-            _ => return Err(CsrProblem::Extensions),
+            _ => return Err(EXTENSIONS),
         },
-        _ => return Err(CsrProblem::Extensions),
+        _ => return Err(EXTENSIONS),
     };
-    let ExtensionReq(extensions) = extensions.map_err(|_| CsrProblem::Encoding)?;
+    let ExtensionReq(extensions) = extensions.map_err(|_| ENCODING)?;
     let names = match &*extensions {
-        [] => return Err(CsrProblem::NoNames),
+        [] => return Err(NO_NAMES),
         [extension] if extension.extn_id == SubjectAltName::OID => {
             GeneralNames::from_der(extension.extn_value.as_bytes())
         }
-        _ => return Err(CsrProblem::Extensions),
+        _ => return Err(EXTENSIONS),
     };
-    let names = names.map_err(|_| CsrProblem::Encoding)?;
+    let names = names.map_err(|_| ENCODING)?;
     if names.is_empty() {
-        return Err(CsrProblem::NoNames);
+        return Err(NO_NAMES);
     }
     if names.len() > MAX_ADDRESSES {
-        return Err(CsrProblem::TooManyNames);
+        return Err(CsrProblem::of(
+            "too_many_names",
+            "it has more than 64 subject alternative names",
+        ));
     }
     names.iter().map(name).collect()
 }
@@ -142,8 +168,11 @@ fn name(name: &GeneralName) -> Result<SubjectName, CsrProblem> {
                 return ip(octets.into());
             }
             let octets = <[u8; 16]>::try_from(octets);
-            ip(octets.map_err(|_| CsrProblem::Encoding)?.into())
+            ip(octets.map_err(|_| ENCODING)?.into())
         }
-        _ => Err(CsrProblem::OtherNames),
+        _ => Err(CsrProblem::of(
+            "other_names",
+            "a subject alternative name is neither a DNS name nor an IP address",
+        )),
     }
 }

@@ -188,12 +188,12 @@ fn outcome(
     let of_name = |name: &str| node.filter(|node| *node.name == *name);
     match step(csr, of_name, &prefixes(), false) {
         CsrStep::Nothing => "nothing",
-        CsrStep::Leave(problem) => problem.as_str(),
-        CsrStep::Await(problem) => problem.as_str(),
+        CsrStep::Leave(problem) => problem.reason,
+        CsrStep::Await(problem) => problem.reason,
         CsrStep::Ask(request, node) => {
             match decide(request, &node, answer, others.iter().chain([&*node])) {
                 Ok(()) => "approved",
-                Err(problem) => problem.as_str(),
+                Err(problem) => problem.reason,
             }
         }
     }

@@ -180,26 +180,6 @@ async fn what_is_not_approved_has_one_event() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_machine_that_the_cloud_learns_of_later_is_asked_for_again() {
-    let hosted = Hosted::begun().await;
-    hosted
-        .fixture
-        .register(settled("n2", "mock://later", "True"));
-    hosted.request(csr("csr", "n2", &["n2"]));
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.fixture.api_writes(), [NOT_APPROVED]);
-    let before = hosted.lookups();
-    assert!((2..=5).contains(&before), "{before}");
-    let mut spec = InstanceSpec::named("n2".parse().unwrap());
-    spec.id = Some("later".parse().unwrap());
-    hosted.fixture.cloud.create(spec).unwrap();
-    for _ in 0..5 {
-        hosted.fixture.settle().await;
-    }
-    assert_eq!(hosted.conditions("csr"), ["Approved"]);
-}
-
 /// A kubelet with `--node-ip` asks before the cloud-node loop is done.
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_provider_id_is_waited_for_without_an_event() {
@@ -231,22 +211,6 @@ async fn a_node_without_a_provider_id_is_waited_for_without_an_event() {
     for name in ["old", "new"] {
         assert_eq!(hosted.conditions(name), ["Approved"], "{name}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_answer_that_a_node_is_not_managed_is_said_and_asked_again() {
-    let hosted = Hosted::begun().await;
-    let answer = Effect::BadAnswer(BadAnswer::NotManaged);
-    let fault = Fault::on(Method::BatchGetInstances, answer);
-    hosted.fixture.cloud.inject(fault);
-    hosted.request(csr("csr", "n1", &["n1"]));
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.fixture.api_writes(), [NOT_APPROVED]);
-    hosted.fixture.cloud.clear_faults();
-    for _ in 0..5 {
-        hosted.fixture.settle().await;
-    }
-    assert_eq!(hosted.conditions("csr"), ["Approved"]);
 }
 
 /// Its kubelet does not wait any more.
@@ -281,6 +245,7 @@ async fn an_answer_of_doubt_approves_nothing() {
         Effect::BadAnswer(BadAnswer::OversizedStrings),
         Effect::BadAnswer(BadAnswer::UncertainAbsence),
         Effect::BadAnswer(BadAnswer::StaleAbsence),
+        Effect::BadAnswer(BadAnswer::NotManaged),
     ] {
         let hosted = Hosted::begun().await;
         let fault = Fault::on(Method::BatchGetInstances, effect.clone());

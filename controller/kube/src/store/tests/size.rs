@@ -89,7 +89,7 @@ fn csr(name: &str, requester: &str) -> CsrView {
         resource_version: "1".into(),
         created: None,
         requester: requester.into(),
-        pending: Some(Err(CsrProblem::NoNames)),
+        pending: Some(Err(CsrProblem::of("no_names", ""))),
     }
 }
 
