@@ -1,6 +1,6 @@
 //! String maps in the least memory: most of what a node view holds is labels and annotations.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -23,12 +23,13 @@ struct Ends {
 impl StringMap {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.place(key).map(|at| self.entry(at).1)
+        self.iter()
+            .find_map(|(k, value)| (k == key).then_some(value))
     }
 
     /// Returns true if `key` is there, with whatever value.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.place(key).is_some()
+        self.get(key).is_some()
     }
 
     /// All entries by key.
@@ -86,19 +87,6 @@ impl StringMap {
             };
         }
         Self::packed(entries)
-    }
-
-    fn place(&self, key: &str) -> Option<usize> {
-        let mut range = 0..self.ends.len();
-        while !range.is_empty() {
-            let middle = range.start.midpoint(range.end);
-            match self.entry(middle).0.cmp(key) {
-                Ordering::Less => range.start = middle + 1,
-                Ordering::Equal => return Some(middle),
-                Ordering::Greater => range.end = middle,
-            }
-        }
-        None
     }
 
     fn entry(&self, at: usize) -> (&str, &str) {
@@ -207,36 +195,6 @@ mod tests {
         assert_eq!(format!("{map:?}"), r#"{"a": "1", "b": ""}"#);
         let error = read(json!(["a"])).unwrap_err().to_string();
         assert!(error.contains("expected a map of strings"), "{error}");
-    }
-
-    #[test]
-    fn with_writes_over_a_copy_and_without_takes_out_one_key() {
-        let map: StringMap = [("a", "1"), ("c", "3")].into_iter().collect();
-        let more = map.with([("b", "2"), ("c", "4")]);
-        let entries: Vec<_> = more.iter().collect();
-        assert_eq!(entries, [("a", "1"), ("b", "2"), ("c", "4")]);
-        assert_eq!(map.len(), 2);
-
-        assert_eq!(more.clone().without("z"), more);
-        assert_eq!(more.bytes(), 6);
-        let entries: Vec<_> = more.iter().filter(|(k, _)| *k != "b").collect();
-        assert_eq!(more.clone().without("b"), entries.into_iter().collect());
-    }
-
-    #[test]
-    fn null_is_an_empty_map_and_an_empty_value() {
-        let map: StringMap = serde_json::from_str("null").unwrap();
-        assert!(map.is_empty());
-        let map: StringMap = serde_json::from_str(r#"{"b": null, "a": "x"}"#).unwrap();
-        let entries: Vec<_> = map.iter().collect();
-        assert_eq!(entries, [("a", "x"), ("b", "")]);
-    }
-
-    #[test]
-    fn a_value_that_is_no_map_of_strings_is_an_error_and_no_panic() {
-        for json in ["[]", "7", r#""a""#, r#"{"a": 1}"#] {
-            assert!(serde_json::from_str::<StringMap>(json).is_err(), "{json}");
-        }
     }
 
     proptest! {
