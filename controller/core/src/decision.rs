@@ -225,7 +225,6 @@ impl DecisionReason {
             Some(Requeue::BackOff | Requeue::SlowBackOff) => {
                 text.write_str("; again after a back-off")
             }
-            Some(Requeue::Stop) => text.write_str("; the process ends"),
         };
         Self { rule, text }
     }

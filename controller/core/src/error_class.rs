@@ -17,7 +17,6 @@
 //! | `rate_limited` | when the other side asks, within [`KEY_WAIT`]; else after the back-off | no | its class |
 //! | `in_progress` | when the other side asks, within [`KEY_WAIT`]; else after 5 s | no | |
 //! | `invalid` | when the object, or the provider's declaration, changes | yes | |
-//! | `fatal` | never: the process ends | no | |
 //!
 //! The back-off doubles with each failure in a row: of Nodes from 5 ms to 1000 s with jitter (N-2), of Services from 5 s
 //! to 5 min (S-2). Pauses are those of the provider client's `admission`. "Event" means one on the object, for its owner; the
@@ -68,8 +67,6 @@ pub enum ErrorClass {
     Forbidden,
     /// The provider does not serve the call. A half-written provider may be replaced at any time.
     Unimplemented,
-    /// Nothing this process can do will help: it ends with a sentence that says why.
-    Fatal,
 }
 
 /// The first delay of what heals only when an operator does something, doubled by each further failure.
@@ -90,8 +87,6 @@ pub enum Requeue {
     After(Duration),
     /// Not before the object, or what the provider offers, changes.
     OnChange,
-    /// Never: the process ends.
-    Stop,
 }
 
 /// The wait for an operation in progress of unknown duration.
@@ -133,7 +128,7 @@ impl Bounds {
 
 impl ErrorClass {
     /// One of each, for metrics that start at zero and for tests.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Transient,
         Self::Unavailable,
         Self::RateLimited { retry_after: None },
@@ -146,7 +141,6 @@ impl ErrorClass {
         Self::Unauthenticated,
         Self::Forbidden,
         Self::Unimplemented,
-        Self::Fatal,
     ];
 
     /// The metric label: snake case, stable across releases.
@@ -164,7 +158,6 @@ impl ErrorClass {
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
             Self::Unimplemented => "unimplemented",
-            Self::Fatal => "fatal",
         }
     }
 
@@ -182,8 +175,7 @@ impl ErrorClass {
             | Self::RateLimited { .. }
             | Self::InProgress { .. }
             | Self::Conflict
-            | Self::Unauthenticated
-            | Self::Fatal => false,
+            | Self::Unauthenticated => false,
         }
     }
 
@@ -198,7 +190,6 @@ impl ErrorClass {
             } => Requeue::After(KEY_WAIT.clamp(after)),
             Self::InProgress { retry_after: None } => Requeue::After(IN_PROGRESS_DEFAULT),
             Self::Invalid => Requeue::OnChange,
-            Self::Fatal => Requeue::Stop,
             Self::Transient
             | Self::Unavailable
             | Self::RateLimited { retry_after: None }
@@ -281,14 +272,10 @@ mod tests {
             .map(|class| class.as_str())
             .collect();
         assert_eq!(waits, ["invalid"]);
-        let stops = ErrorClass::ALL
-            .iter()
-            .filter(|class| class.requeue() == Requeue::Stop);
-        assert_eq!(stops.count(), 1);
     }
 
     #[test]
-    fn a_person_heals_what_backs_off_slowly() {
+    fn an_operator_heals_what_backs_off_slowly() {
         // Calls that credentials have paused go on as soon as the pause ends.
         let slow_back_off = ErrorClass::ALL
             .iter()

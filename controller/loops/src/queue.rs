@@ -112,7 +112,7 @@ impl From<Requeue> for Outcome {
             Requeue::After(delay) => Self::RetryAfter(delay),
             Requeue::BackOff => Self::Retry,
             Requeue::SlowBackOff => Self::RetrySlowly(SLOWEST),
-            Requeue::OnChange | Requeue::Stop => Self::Done,
+            Requeue::OnChange => Self::Done,
         }
     }
 }

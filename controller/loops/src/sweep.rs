@@ -373,7 +373,7 @@ impl Sweep {
                     let class = error.class();
                     let wait = match class.requeue() {
                         _ if class == ErrorClass::Unimplemented => return Err(error.to_string()),
-                        Requeue::OnChange | Requeue::Stop => return Err(error.to_string()),
+                        Requeue::OnChange => return Err(error.to_string()),
                         Requeue::After(wait) => DELETION_WAIT.clamp(wait),
                         Requeue::BackOff | Requeue::SlowBackOff => {
                             let longest = DELETION_WAIT.longest();

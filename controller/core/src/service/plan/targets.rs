@@ -222,7 +222,7 @@ impl Progress {
             class => match class.requeue() {
                 // An Ensure reports on the Service if that is invalid.
                 Requeue::BackOff | Requeue::SlowBackOff | Requeue::OnChange => AT_ONCE,
-                requeue @ (Requeue::After(_) | Requeue::Stop) => requeue,
+                requeue @ Requeue::After(_) => requeue,
             },
         };
         if requeue == AT_ONCE {
