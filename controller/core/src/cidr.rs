@@ -8,12 +8,14 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-mod list;
+use crate::text;
+
 mod map;
 
-pub use list::cidr_list;
-pub(crate) use list::one_of_each_family;
 pub(crate) use map::CidrMap;
+
+/// Bytes of a text in an error.
+const SHOWN: usize = 80;
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.
 const MAPPED: u8 = 96;
@@ -162,8 +164,40 @@ impl fmt::Debug for Cidr {
     }
 }
 
+/// The CIDRs of a flag: none, one, or one of each family.
+///
+/// # Errors
+/// The defect of the list, without the flag that it stands in.
+pub fn cidr_list(text: &str) -> Result<Vec<Cidr>, String> {
+    let is_empty = text.trim().is_empty();
+    let items = text.split(',').map(str::trim);
+    one_of_each_family(items.filter(|_| !is_empty))
+}
+
+/// `items` as CIDRs: none, one, or one of each family.
+pub(crate) fn one_of_each_family<'a>(
+    items: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Cidr>, String> {
+    let cidrs = items
+        .map(|item| {
+            Cidr::parse(item).ok_or_else(|| format!("{:?} is no CIDR", text::cut(item, SHOWN)))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    match cidrs[..] {
+        [_, _, _, ..] => Err(format!(
+            "{} CIDRs are more than one for each IP family",
+            cidrs.len()
+        )),
+        [first, second] if first.family() == second.family() => {
+            let family = first.family();
+            Err(format!("{first} and {second} are both {family}"))
+        }
+        _ => Ok(cidrs),
+    }
+}
+
 /// H-2: leading zeros, which Rust refuses, and are no octal numbers.
-fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
+pub(crate) fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
     for octet in &mut octets {
