@@ -49,10 +49,9 @@ const (
 // Node both have decides whether it leads there; the others contradict nothing. Names are
 // compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
 // of the same family. The route that the answer to a create shows, otherwise the first list
-// after it, is the Node's: a target that is another one by this rule is an event, and
-// Create is called again with slow back-off, but nothing is deleted. A route that stays as
-// it is while its Node gets another provider ID, or loses the next hop, is made again. A
-// route without a target that can be compared is kept: Create says whose it is.
+// after it, is the Node's, whatever target it shows. A route that stays as it is while its
+// Node gets another provider ID, or loses the next hop, is made again. A route without a
+// target that can be compared is kept: Create says whose it is.
 //
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
@@ -98,10 +97,7 @@ type RoutesServiceClient interface {
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
-	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
-	//	                                    ours that came later
-	//	found with another target (see      event and condition as above, with the field
-	//	  Target)                           quoted; Create again
+	//	CONFLICTING_RESOURCE                List too: it may be one of ours that came later
 	//	no ErrorInfo, no outcome, found     unknown: List, then again
 	//	  with another destination_cidr
 	CreateRoute(ctx context.Context, in *CreateRouteRequest, opts ...grpc.CallOption) (*CreateRouteResponse, error)
@@ -190,10 +186,9 @@ func (c *routesServiceClient) DeleteRoute(ctx context.Context, in *DeleteRouteRe
 // Node both have decides whether it leads there; the others contradict nothing. Names are
 // compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
 // of the same family. The route that the answer to a create shows, otherwise the first list
-// after it, is the Node's: a target that is another one by this rule is an event, and
-// Create is called again with slow back-off, but nothing is deleted. A route that stays as
-// it is while its Node gets another provider ID, or loses the next hop, is made again. A
-// route without a target that can be compared is kept: Create says whose it is.
+// after it, is the Node's, whatever target it shows. A route that stays as it is while its
+// Node gets another provider ID, or loses the next hop, is made again. A route without a
+// target that can be compared is kept: Create says whose it is.
 //
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
@@ -239,10 +234,7 @@ type RoutesServiceServer interface {
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
-	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
-	//	                                    ours that came later
-	//	found with another target (see      event and condition as above, with the field
-	//	  Target)                           quoted; Create again
+	//	CONFLICTING_RESOURCE                List too: it may be one of ours that came later
 	//	no ErrorInfo, no outcome, found     unknown: List, then again
 	//	  with another destination_cidr
 	CreateRoute(context.Context, *CreateRouteRequest) (*CreateRouteResponse, error)

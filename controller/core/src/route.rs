@@ -21,7 +21,6 @@
 //!   older Node that has a route.
 
 mod condition;
-mod facts;
 mod fit;
 mod nodes;
 mod observed;
@@ -31,10 +30,9 @@ mod settings;
 mod table;
 
 pub use condition::{NetworkConditionWrite, condition};
-pub use facts::{Confirmation, RouteFacts};
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, WantedRoute};
-pub use plan::{RoutePlan, RouteStep, dispute, plan};
+pub use plan::{Confirmation, RouteFacts, RoutePlan, RouteStep, plan};
 pub use refusal::{RefusedRoute, RouteRefusal};
 pub use settings::{RouteRange, WITHOUT_CLUSTER_CIDR, route_ranges};
 pub use table::{ListStart, RouteTable};

@@ -12,9 +12,7 @@
 //!
 //! RBAC: `get`, `list` on `nodes`, `patch` on `nodes/status`; `create`, `patch` on `events`.
 
-mod condition;
 mod confirm;
-mod decider;
 mod list;
 mod metrics;
 mod report;
@@ -31,7 +29,7 @@ use outrigger_core::{cidr::Cidr, node::NodeView, route::RouteRange, selector::Se
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-use self::{confirm::NodeLists, decider::RouteDecider, list::RouteLists};
+use self::{confirm::NodeLists, list::RouteLists};
 pub use self::{metrics::RouteMetrics, state::RouteState};
 use crate::{
     context::LoopContext,
@@ -79,7 +77,6 @@ pub enum RouteKey {
 pub struct NodeRoute {
     context: LoopContext<RouteKey>,
     state: Arc<RouteState>,
-    decider: Arc<RouteDecider>,
     lists: RouteLists,
     node_lists: NodeLists,
     writer: NodeWriter,
@@ -137,12 +134,7 @@ impl NodeRoute {
         settings: RouteSettings,
         metrics: RouteMetrics,
     ) -> Self {
-        let state = Arc::new(RouteState::new(&context));
-        let decider = Arc::new(RouteDecider {
-            parts: context.parts.clone(),
-            settings,
-            state: Arc::clone(&state),
-        });
+        let state = Arc::new(RouteState::new(&context, settings));
         let writer = NodeWriter::new(context.api.clone(), Arc::clone(&context.nodes));
         let (parts, pending) = (context.parts.clone(), Arc::clone(&state.effects));
         Self {
@@ -152,7 +144,6 @@ impl NodeRoute {
             writing: Semaphore::new(WRITERS),
             context,
             state,
-            decider,
             writer,
             metrics,
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    facts::{RouteFacts, has_ip, is_working, lacks_id},
     nodes::pod_cidrs,
+    plan::{RouteFacts, has_ip, is_working, lacks_id},
     refusal::refusal,
 };
 use crate::{
@@ -116,7 +116,7 @@ fn state(
     }
     let mut missing = Vec::new();
     for cidr in cidrs {
-        if facts.table.needs_list(cidr) {
+        if facts.table.needs_list(cidr) && !failed.contains_key(&cidr) {
             // A Node that has the condition may have its routes.
             let is_new = node.network_unavailable.is_none();
             let why = facts.list_failure.filter(|_| is_new)?;

@@ -119,7 +119,7 @@ impl RouteNodes {
     /// that it was made for.
     pub(super) fn target_of(&self, route: &ObservedRoute) -> Option<Arc<str>> {
         let named = route.node_name().map(Arc::from);
-        let made_for = || Some(Arc::from(&*route.made_for.as_ref()?.node));
+        let made_for = || Some(Arc::from(&*route.made_for.as_ref()?.node_name));
         named.or_else(|| self.found(route)).or_else(made_for)
     }
 

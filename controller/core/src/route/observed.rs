@@ -1,6 +1,6 @@
 //! A route in the cloud, and one to be made.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     cidr::Cidr,
@@ -40,8 +40,8 @@ pub struct RawRoute {
 pub struct ObservedRoute {
     raw: Box<RawRoute>,
     destination: Cidr,
-    /// The Node that it was made for, or led to when it was last looked at; none before that.
-    pub(super) made_for: Option<Box<MadeFor>>,
+    /// The route as it was made, or as it would be when it was last looked at and led to its Node; none before that.
+    pub(super) made_for: Option<Arc<WantedRoute>>,
 }
 
 /// Routes are equal if the provider shows them alike, whatever is known besides.
@@ -52,29 +52,6 @@ impl PartialEq for ObservedRoute {
 }
 
 impl Eq for ObservedRoute {}
-
-/// The Node of a route, as it was when the route was made, or was last seen to lead there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MadeFor {
-    pub(super) node: Box<str>,
-    pub(super) provider_id: Box<str>,
-    pub(super) addresses: Box<[NodeAddress]>,
-}
-
-impl MadeFor {
-    pub(super) fn of(route: &WantedRoute) -> Self {
-        Self {
-            node: route.node_name.clone(),
-            provider_id: route.provider_id.clone(),
-            addresses: route.node_addresses.clone(),
-        }
-    }
-
-    /// Returns true if it was made for `node` on its current machine.
-    pub(super) fn is(&self, node: &NodeView) -> bool {
-        *self.node == *node.name && self.provider_id == node.provider_id
-    }
-}
 
 /// A route to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +115,12 @@ pub(super) fn ip(text: &str) -> Option<IpAddr> {
 }
 
 impl ObservedRoute {
+    /// Returns true if it was made, and the provider has not shown it yet.
+    pub(super) fn is_unseen(&self) -> bool {
+        let made_for = self.made_for.as_ref();
+        made_for.is_some_and(|made_for| made_for.as_made() == *self)
+    }
+
     /// Name of the Node that it leads to, where the provider names one that can be: names are in lower case.
     pub(super) fn node_name(&self) -> Option<String> {
         let name = self.raw().node_name.to_ascii_lowercase();

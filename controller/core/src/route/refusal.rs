@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::facts::{RouteFacts, can_have_route, is_working};
+use super::plan::{RouteFacts, can_have_route, is_working};
 use crate::{cidr::Cidr, node::NodeView};
 
 /// A Pod CIDR without a route, and why: a Warning.

@@ -1,8 +1,11 @@
 //! The routes in the cloud, as far as they are known in one lease term.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{ObservedRoute, RouteNodes, WantedRoute, fit::Fit, observed::MadeFor};
+use super::{ObservedRoute, RouteNodes, WantedRoute, fit::Fit};
 use crate::cidr::Cidr;
 
 /// The last complete list, and each create and delete that was answered since it began.
@@ -19,10 +22,6 @@ pub struct RouteTable {
     outdated: u64,
     /// By destination: a call in flight, or one that a list may not show yet.
     writes: BTreeMap<Cidr, RouteWrite>,
-    /// Routes that were made, perhaps, and that the provider has not shown yet.
-    unseen: BTreeMap<Cidr, Box<MadeFor>>,
-    /// Destinations that a list was asked for, since a route of others is in the way.
-    contested: BTreeSet<Cidr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,28 +61,20 @@ impl RouteTable {
             RouteWrite::Answered(call) | RouteWrite::Unknown(call) => *call > start.0,
         });
         let before = std::mem::take(&mut self.routes);
-        for mut route in routes {
-            let destination = route.destination();
-            if self.writes.contains_key(&destination) {
-                continue;
+        for route in routes {
+            if !self.writes.contains_key(&route.destination()) {
+                self.insert(route);
             }
-            // A blackhole may be made again after each list.
-            if !route.raw().is_blackhole {
-                let mut earlier = before.get(&destination).into_iter().flatten();
-                let earlier = earlier.find(|earlier| **earlier == route);
-                route.made_for = earlier.and_then(|earlier| earlier.made_for.clone());
-            }
-            self.insert(route);
         }
-        let writes = &self.writes;
-        let listed = self
-            .unseen
-            .extract_if(.., |destination, _| !writes.contains_key(destination));
-        for (destination, made_for) in listed {
-            if let Some([route]) = self.routes.get_mut(&destination).map(Vec::as_mut_slice)
-                && !route.raw().is_blackhole
-            {
-                route.made_for.get_or_insert(made_for);
+        for (destination, routes) in &mut self.routes {
+            let earlier = before.get(destination).map_or(&[][..], Vec::as_slice);
+            let is_single = routes.len() == 1;
+            for route in routes {
+                let is_same = |earlier: &&ObservedRoute| {
+                    *earlier == route || (is_single && earlier.is_unseen())
+                };
+                let same = earlier.iter().find(is_same);
+                route.made_for = same.and_then(|same| same.made_for.clone());
             }
         }
         for destination in self.writes.keys() {
@@ -114,58 +105,25 @@ impl RouteTable {
 
     /// The call has made `desired`, which the provider shows as `route`, or not at all.
     pub fn created(&mut self, desired: &WantedRoute, mut route: ObservedRoute) {
-        let destination = desired.destination;
-        let made_for = Box::new(MadeFor::of(desired));
-        self.call_ended(destination, RouteWrite::Answered);
-        self.contested.remove(&destination);
-        if route == desired.as_made() {
-            self.unseen.insert(destination, made_for.clone());
-            let is_known = |other: &ObservedRoute| other.made_for.as_ref() == Some(&made_for);
-            if self.at(destination).iter().any(is_known) {
-                return;
-            }
-        }
-        route.made_for = Some(made_for);
-        if let Some(routes) = self.routes.get_mut(&destination) {
+        self.call_ended(desired.destination, RouteWrite::Answered);
+        route.made_for = Some(Arc::new(desired.clone()));
+        if let Some(routes) = self.routes.get_mut(&desired.destination) {
             routes.retain(|other| *other != route);
         }
         self.insert(route);
     }
 
-    /// The call may have made `desired`.
-    pub fn created_perhaps(&mut self, desired: &WantedRoute) {
-        self.result_unknown(desired.destination);
-        let made_for = Box::new(MadeFor::of(desired));
-        self.unseen.insert(desired.destination, made_for);
-    }
-
-    /// The call was refused, since another route is in the way. The first time a list is needed, for it may be one of
-    /// ours that came after the last.
-    pub fn conflicts(&mut self, destination: Cidr) {
-        self.unseen.remove(&destination);
-        for route in self.routes.get_mut(&destination).into_iter().flatten() {
-            route.made_for = None;
-        }
-        if self.contested.insert(destination) {
-            self.result_unknown(destination);
-        } else {
-            self.failed(destination);
-        }
-    }
-
     /// Remembers to which of `nodes` the routes with this destination lead.
     pub fn keep(&mut self, destination: Cidr, nodes: &RouteNodes) {
-        self.contested.remove(&destination);
         let routes = self.routes.get_mut(&destination).into_iter().flatten();
         for route in routes {
-            let is_known = |made: &MadeFor| !made.provider_id.is_empty();
-            if route.made_for.as_deref().is_some_and(is_known) {
+            let made_for = route.made_for.as_ref();
+            if made_for.is_some_and(|made_for| !made_for.provider_id.is_empty()) {
                 continue;
             }
             let mut nodes = nodes.with(destination);
             if let Some(node) = nodes.find(|node| route.fit(node) == Fit::Right) {
-                let made_for = MadeFor::of(&WantedRoute::of(destination, node));
-                route.made_for = Some(Box::new(made_for));
+                route.made_for = Some(Arc::new(WantedRoute::of(destination, node)));
             }
         }
     }
@@ -174,8 +132,6 @@ impl RouteTable {
     pub fn deleted(&mut self, route: &ObservedRoute) {
         let destination = route.destination();
         self.call_ended(destination, RouteWrite::Answered);
-        self.unseen.remove(&destination);
-        self.contested.remove(&destination);
         if let Some(routes) = self.routes.get_mut(&destination) {
             routes.retain(|other| other != route);
             if routes.is_empty() {

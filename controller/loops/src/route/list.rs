@@ -70,7 +70,7 @@ impl NodeRoute {
 
     /// Lists whenever that is due, now if no list was complete. Never returns.
     pub(super) async fn keep_listing(&self) {
-        let period = self.decider.settings.period;
+        let period = self.state.settings.period;
         if self.state.findings().table.is_outdated() {
             self.list().await;
         }
@@ -106,7 +106,7 @@ impl NodeRoute {
     /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
     /// meanwhile need not wait for their back-off.
     async fn list(&self) {
-        let longest = LONGEST_RETRY.min(self.decider.settings.period);
+        let longest = LONGEST_RETRY.min(self.state.settings.period);
         let mut retry = RETRY;
         let mut has_failed = false;
         loop {

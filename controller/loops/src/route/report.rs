@@ -1,14 +1,22 @@
-//! Events and log lines about routes.
+//! The word about routes: the condition `NetworkUnavailable` of a Node, and effects on it; events and log lines.
+
+use std::sync::Arc;
 
 use outrigger_core::{
     cidr::Cidr,
     error_class::ErrorClass,
+    node::NodeView,
     route::{RefusedRoute, RouteRefusal, WantedRoute},
 };
 use tracing::{debug, warn};
 
 use super::NodeRoute;
-use outrigger_kube::events::{EventContent, ObjectRef};
+use crate::queue::Outcome;
+use outrigger_kube::{
+    error::ApiError,
+    events::{EventContent, ObjectRef},
+    nodes::Write,
+};
 use outrigger_provider::Error;
 use outrigger_runtime::log_repeated;
 
@@ -18,6 +26,52 @@ const NOT_CREATED: &str = "FailedToCreateRoute";
 const DUPLICATE: &str = "DuplicatePodCIDR";
 
 impl NodeRoute {
+    /// Writes what is to be written to the Node.
+    pub(super) async fn sync_node(&self, name: &Arc<str>) -> Outcome {
+        let outcome = self.sync_condition(name).await;
+        match self.effects.write(name).await {
+            Ok(()) => outcome,
+            Err(error) => {
+                self.log_unwritten(name, "effects of the provider on the Node", &error);
+                error.requeue().into()
+            }
+        }
+    }
+
+    /// written only where it changes.
+    async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
+        let node = self.context.nodes.get(name);
+        if node.is_none_or(|node| self.state.condition(&node).is_none()) {
+            return Outcome::Done;
+        }
+        // Closed at the stop.
+        let Ok(_permit) = self.writing.acquire().await else {
+            return Outcome::Retry;
+        };
+        let Some(node) = self.context.nodes.get(name) else {
+            return Outcome::Done;
+        };
+        let decide = |node: &NodeView| -> Result<_, ApiError> {
+            Ok(self.state.condition(node).map(Write::NetworkCondition))
+        };
+        match self.writer.settle(node, decide).await {
+            Ok(_) => Outcome::Done,
+            Err(ApiError::Fenced) => Outcome::Retry,
+            Err(error) => {
+                self.log_unwritten(name, "condition of the Node", &error);
+                error.requeue().into()
+            }
+        }
+    }
+
+    fn log_unwritten(&self, node: &str, part: &str, error: &ApiError) {
+        let class = error.class().as_str();
+        log_repeated!(
+            warn, self.context.repeats, &error.cause(),
+            node, class, %error, "{part} cannot be written"
+        );
+    }
+
     /// R-30 without the time it took, so that equal events fold (not Q-36).
     pub(super) fn report_not_created(&self, route: &WantedRoute, error: &Error) {
         let WantedRoute {

@@ -3,28 +3,39 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use outrigger_api::v1::ErrorReason;
 use outrigger_core::{
     cidr::Cidr,
-    node::NodeView,
-    route::{ObservedRoute, RouteNodes, RouteTable, WantedRoute},
+    node::{
+        NodeView,
+        ownership::{NodeScope, Prefixes},
+    },
+    route::{
+        Confirmation, NetworkConditionWrite, ObservedRoute, RouteFacts, RouteNodes, RoutePlan,
+        RouteTable, WantedRoute, condition, plan,
+    },
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{RouteKey, sync::is_for_owner};
+use super::{RouteKey, RouteSettings, sync::is_for_owner};
 use crate::{
-    context::LoopContext,
+    context::{LoopContext, LoopParts},
     node_effects::PendingNodeEffects,
     queue::{Priority, Queue},
 };
-use outrigger_kube::store::Store;
 use outrigger_provider::Error;
+use outrigger_runtime::clock::time_of_day;
 
-/// The routes and Nodes that decisions of one lease term rest on.
+/// How long routes to Nodes that are not there stay after a doubt: their kubelets register again, or an operator sees to it.
+const KEEPS_LOST: Duration = Duration::from_hours(1);
+
+/// The routes and Nodes that decisions of one lease term rest on, and these decisions.
 pub struct RouteState {
-    nodes: Arc<Store<NodeView>>,
+    parts: LoopParts,
+    pub(super) settings: RouteSettings,
     queue: Queue<RouteKey>,
     findings: Mutex<RouteFindings>,
     pub(super) effects: Arc<PendingNodeEffects>,
@@ -72,10 +83,10 @@ impl RouteFindings {
     /// The route could not be made, or it is not known whether it was.
     pub(super) fn not_created(&mut self, route: &WantedRoute, error: &Error) {
         let destination = route.destination;
-        if error.leaves_result_unknown() {
-            self.table.created_perhaps(route);
-        } else if error.reason() == Some(ErrorReason::ConflictingResource) {
-            self.table.conflicts(destination);
+        // A route in the way may be one of ours that came after the last list.
+        let is_in_the_way = error.reason() == Some(ErrorReason::ConflictingResource);
+        if error.leaves_result_unknown() || is_in_the_way {
+            self.table.result_unknown(destination);
         } else {
             self.table.failed(destination);
         }
@@ -100,13 +111,68 @@ impl RouteFindings {
 }
 
 impl RouteState {
-    pub(super) fn new(context: &LoopContext<RouteKey>) -> Self {
+    pub(super) fn new(context: &LoopContext<RouteKey>, settings: RouteSettings) -> Self {
         Self {
-            nodes: Arc::clone(&context.nodes),
+            parts: context.parts.clone(),
+            settings,
             queue: context.queue.clone(),
             findings: Mutex::default(),
             effects: Arc::default(),
         }
+    }
+
+    /// The next step for `destination`, of whose questions the API server has answered those of `confirmed`; none while there
+    /// is no provider.
+    pub(super) fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
+        self.decide(confirmed, |facts, _| plan(destination, facts))
+    }
+
+    /// The condition `NetworkUnavailable` to write for `node`, if it is to change.
+    pub(super) fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
+        self.decide(&[], |facts, failed| {
+            condition(time_of_day(), node, failed, facts)
+        })?
+    }
+
+    /// For how long routes to Nodes that are not there still stay.
+    pub(super) fn keeps_lost(&self) -> Option<Duration> {
+        let doubt = self.parts.doubts.borrow();
+        let left = KEEPS_LOST.checked_sub(doubt.as_ref()?.since.elapsed())?;
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    /// Calls a decision of core with the routes, Nodes, flags and declarations of this moment.
+    fn decide<T>(
+        &self,
+        confirmed: &[Confirmation],
+        decide: impl FnOnce(&RouteFacts<'_>, &BTreeMap<Cidr, String>) -> T,
+    ) -> Option<T> {
+        let session = self.parts.provider.session()?;
+        let instances = session.instances.as_ref();
+        let by_name;
+        let prefixes = if let Some(instances) = instances {
+            &instances.prefixes
+        } else {
+            by_name = Prefixes::new(&session.name, [""; 0]).ok()?;
+            &by_name
+        };
+        let findings = self.findings();
+        let facts = RouteFacts {
+            table: &findings.table,
+            nodes: &findings.nodes,
+            is_synced: self.parts.nodes.is_synced(),
+            confirmed,
+            scope: NodeScope {
+                prefixes,
+                selector: self.settings.selector.as_deref(),
+                foreign_prefix_seen: false,
+            },
+            list_failure: findings.list_failure.as_deref(),
+            keeps_lost: self.keeps_lost().is_some(),
+            without_provider_id: instances.is_some_and(|instances| instances.without_provider_id),
+            ranges: &self.settings.ranges,
+        };
+        Some(decide(&facts, &findings.failed))
     }
 
     /// All of it. Not to be held over a wait.
@@ -122,7 +188,7 @@ impl RouteState {
 
     /// Queues the conditions of all Nodes, which another client may have changed or removed.
     pub(super) fn queue_all_nodes(&self) {
-        let nodes = self.nodes.all().into_iter();
+        let nodes = self.parts.nodes.all().into_iter();
         let keys = nodes.map(|node| RouteKey::Node(Arc::clone(&node.name)));
         self.queue.add_all(keys, Priority::Bulk);
     }
@@ -131,7 +197,7 @@ impl RouteState {
     /// either order. Returns the destinations to be reconciled.
     pub(super) fn observe(&self, name: &str) -> BTreeSet<Cidr> {
         let mut findings = self.findings();
-        match self.nodes.get(name) {
+        match self.parts.nodes.get(name) {
             Some(node) => findings.observe(&node),
             None => BTreeSet::new(),
         }

@@ -15,36 +15,9 @@ use super::{NodeRoute, RouteKey, metrics::SyncOutcome};
 use crate::queue::{Outcome, Priority};
 use outrigger_provider::Error;
 
-/// Name of the method, for an error of its answer.
-const CREATE: &str = "CreateRoute";
-const NOT_CREATED: &str = "route cannot be created";
-
 /// An answer of the API server is good for this time: a call may wait for an hour while calls pause. Longer than any call,
 /// so that among many deletions each is sent in the end.
 const FRESH: Duration = Duration::from_mins(5);
-
-/// Questions that the API server has answered.
-#[derive(Clone, Debug, Default)]
-struct Confirmed {
-    questions: Vec<Confirmation>,
-    /// When the first of them was asked for.
-    since: Option<Instant>,
-}
-
-impl Confirmed {
-    fn add(&mut self, question: Confirmation) {
-        self.since.get_or_insert_with(Instant::now);
-        self.questions.push(question);
-    }
-
-    /// Confirmations that are still valid.
-    fn fresh(&self) -> &[Confirmation] {
-        match self.since {
-            Some(since) if since.elapsed() > FRESH => &[],
-            _ => &self.questions,
-        }
-    }
-}
 
 impl NodeRoute {
     /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
@@ -64,12 +37,12 @@ impl NodeRoute {
     }
 
     async fn carry_out(&self, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
-        let mut confirmed = Confirmed::default();
+        let mut confirmed = Vec::new();
+        // When the first of these questions was put.
+        let mut asked_at = Instant::now();
         let mut is_made = false;
         loop {
-            let Some(RoutePlan { step, refused }) =
-                self.decider.plan(destination, &confirmed.questions)
-            else {
+            let Some(RoutePlan { step, refused }) = self.state.plan(destination, &confirmed) else {
                 return Outcome::Retry;
             };
             for one in &refused {
@@ -77,24 +50,23 @@ impl NodeRoute {
             }
             let changed = match step {
                 RouteStep::Nothing => {
-                    let left = self.decider.keeps_lost();
+                    let left = self.state.keeps_lost();
                     return left.map_or(Outcome::Done, Outcome::RetryAfter);
                 }
                 RouteStep::Keep => {
                     self.state.findings().keep(destination);
                     return Outcome::Done;
                 }
-                // Otherwise this would go on for ever.
-                RouteStep::Create(route) if is_made => {
-                    *synced = SyncOutcome::Error;
-                    return self.shown_otherwise(&route);
-                }
+                // Otherwise this could go on for ever.
                 _ if is_made => return Outcome::Retry,
                 RouteStep::List if self.wait_for_list(destination).await => continue,
                 RouteStep::List => return Outcome::Retry,
                 RouteStep::Confirm(question) => {
+                    if confirmed.is_empty() {
+                        asked_at = Instant::now();
+                    }
                     let answered = self.confirm(&question, destination).await;
-                    confirmed.add(question);
+                    confirmed.push(question);
                     match answered {
                         Ok(true) => continue,
                         Ok(false) => return Outcome::Retry,
@@ -104,10 +76,14 @@ impl NodeRoute {
                         }
                     }
                 }
-                RouteStep::Delete(route) => self.delete(route, &confirmed).await,
-                RouteStep::Create(route) => {
+                RouteStep::Delete(ref route) => {
+                    let is_current = self.is_current(destination, &step, &confirmed, asked_at);
+                    self.delete(route, is_current).await
+                }
+                RouteStep::Create(ref route) => {
                     is_made = true;
-                    self.create(route, &confirmed).await
+                    let is_current = self.is_current(destination, &step, &confirmed, asked_at);
+                    self.create(route, is_current).await
                 }
             };
             if let Err(outcome) = changed {
@@ -122,20 +98,26 @@ impl NodeRoute {
     fn is_current(
         &self,
         destination: Cidr,
-        step: RouteStep,
-        confirmed: &Confirmed,
+        step: &RouteStep,
+        confirmed: &[Confirmation],
+        asked_at: Instant,
     ) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (decider, confirmed) = (Arc::clone(&self.decider), confirmed.clone());
+        let (state, step) = (Arc::clone(&self.state), step.clone());
+        let confirmed = confirmed.to_vec();
         move || {
-            let planned = decider.plan(destination, confirmed.fresh());
+            let is_fresh = asked_at.elapsed() <= FRESH;
+            let confirmed = if is_fresh { &confirmed[..] } else { &[] };
+            let planned = state.plan(destination, confirmed);
             planned.is_some_and(|planned| planned.step == step)
         }
     }
 
-    async fn create(&self, route: WantedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
+    async fn create(
+        &self,
+        route: &WantedRoute,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<(), Outcome> {
         let destination = route.destination;
-        let step = RouteStep::Create(route.clone());
-        let is_current = self.is_current(destination, step, confirmed);
         self.state.findings().table.call_begins(destination);
         let provider = &self.context.provider;
         let answer = provider.routes().create(route.clone(), is_current).await;
@@ -143,47 +125,32 @@ impl NodeRoute {
         match answer.result {
             Ok(created) => {
                 let mut findings = self.state.findings();
-                findings.table.created(&route, created);
+                findings.table.created(route, created);
                 findings.failed.remove(&destination);
                 drop(findings);
                 info!(node = &*route.node_name, %destination, "route created");
                 Ok(())
             }
             Err(error) => {
-                self.state.findings().not_created(&route, &error);
-                Err(self.creation_failed(&route, &error))
+                self.state.findings().not_created(route, &error);
+                self.metrics.failed("create", error.class());
+                if is_for_owner(&error) {
+                    self.report_not_created(route, &error);
+                }
+                let line = "route cannot be created";
+                self.log(line, destination, &route.node_name, &error);
+                Err(error.class().requeue().into())
             }
         }
     }
 
-    /// A creation that the provider has answered with OK, and a route that does not lead to its Node. To delete that
-    /// one, and to make it again, would bring the same.
-    fn shown_otherwise(&self, route: &WantedRoute) -> Outcome {
-        let error = Error::Malformed {
-            rpc: CREATE,
-            what: self.decider.dispute(route).unwrap_or_default().into(),
-        };
-        let mut findings = self.state.findings();
-        findings.failed.insert(route.destination, error.steady());
-        drop(findings);
-        self.report_not_created(route, &error);
-        self.creation_failed(route, &error)
-    }
-
-    fn creation_failed(&self, route: &WantedRoute, error: &Error) -> Outcome {
-        self.metrics.failed("create", error.class());
-        if is_for_owner(error) {
-            self.report_not_created(route, error);
-        }
-        self.log(NOT_CREATED, route.destination, &route.node_name, error);
-        Outcome::from(error.class().requeue())
-    }
-
     /// a failure is logged only.
-    async fn delete(&self, route: ObservedRoute, confirmed: &Confirmed) -> Result<(), Outcome> {
+    async fn delete(
+        &self,
+        route: &ObservedRoute,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<(), Outcome> {
         let destination = route.destination();
-        let step = RouteStep::Delete(route.clone());
-        let is_current = self.is_current(destination, step, confirmed);
         self.state.findings().table.call_begins(destination);
         let provider = &self.context.provider;
         let node = &route.raw().node_name;
@@ -195,7 +162,7 @@ impl NodeRoute {
         }
         match answer.result {
             Ok(_) => {
-                self.state.findings().table.deleted(&route);
+                self.state.findings().table.deleted(route);
                 info!(node, %destination, "route deleted");
                 Ok(())
             }

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const A: &str = "10.244.1.0/24";
-
 fn patches(fixture: &Fixture) -> usize {
     let writes = fixture.api_writes();
     let patches = writes.iter().filter(|write| write.starts_with("PATCH"));

@@ -5,8 +5,6 @@ use tokio::time::sleep;
 
 use super::*;
 
-const A: &str = "10.244.1.0/24";
-
 /// etcd has gone back in time, and the Node may be one that was made since the backup.
 #[tokio::test(start_paused = true)]
 async fn the_route_of_a_node_that_is_lost_stays_for_an_hour() {

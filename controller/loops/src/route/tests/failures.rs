@@ -5,9 +5,6 @@ use outrigger_provider_mock::{Respelled, faults::InjectedError};
 use tonic::Code;
 
 use super::*;
-use outrigger_runtime::fixture::Warnings;
-
-const A: &str = "10.244.1.0/24";
 
 /// An error that time heals, with the provider's word.
 pub(super) fn cloud_error() -> InjectedError {
@@ -106,10 +103,10 @@ async fn unknown_results_share_a_list() {
     assert!((2..=12).contains(&listed), "{listed}");
 }
 
-/// A route of ours that came after the last list, such as by a late call of the leader before, is in the way: one
-/// list shows it.
+/// A route of ours that came after the last list, such as by a late call of the leader before, is in the way: a list shows
+/// it.
 #[tokio::test(start_paused = true)]
-async fn a_route_in_the_way_is_looked_for_once() {
+async fn a_route_in_the_way_is_looked_for() {
     let fixture = Rig::default().begun().await;
     add(&fixture, route(A, "gone", 9));
     fixture.register(routed("a", 1, &[A]));
@@ -127,7 +124,7 @@ async fn a_route_in_the_way_is_looked_for_once() {
     fixture.settle().await;
     assert_eq!(condition(&fixture, "b").as_deref(), NOT_CREATED);
     assert!(asked(&fixture, "CreateRoute") >= 5);
-    assert_eq!(lists(&fixture), 3);
+    assert!(lists(&fixture) <= 2 + asked(&fixture, "CreateRoute"));
 }
 
 /// A bad request is repeated only for another Node, or another process of the provider.
@@ -216,20 +213,14 @@ async fn a_provider_without_routes_is_warned_about_once() {
     assert_eq!(fixture.api_writes(), [""; 0]);
 }
 
-/// The answer to the own creation contradicts it: that is reported, and the creation is repeated, with slow back-off;
-/// no deletion.
+/// The answer to the own creation, or the list after it, names the Node otherwise than the Node itself.
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_is_answered_with_another_target_is_reported_and_deletes_nothing() {
-    for (target, respelled, shown) in [
-        (
-            ListedTarget::ProviderId,
-            Respelled::ProviderId,
-            r#"provider_id "mock:///i-a", not "mock://i-a""#,
-        ),
+async fn a_route_that_is_shown_with_another_target_than_it_was_made_with_stays() {
+    for (target, respelled) in [
+        (ListedTarget::ProviderId, Respelled::ProviderId),
         (
             ListedTarget::NextHop,
             Respelled::NextHop("192.0.2.7".parse().unwrap()),
-            r#"next_hop_ip "192.0.2.7", which is no address of the Node"#,
         ),
     ] {
         for bare_results in [false, true] {
@@ -241,23 +232,11 @@ async fn a_creation_that_is_answered_with_another_target_is_reported_and_deletes
             };
             let rig = Rig::with([routed("a", 1, &[A])], []);
             let fixture = Rig { served, ..rig }.begun().await;
-            for _ in 0..3 {
-                next_list(&fixture).await;
-            }
+            next_list(&fixture).await;
             let case = format!("{target:?} {bare_results}");
-            assert_eq!(asked(&fixture, "DeleteRoute"), 0, "{case}");
-            let tries = asked(&fixture, "CreateRoute");
-            assert!((2..=30).contains(&tries), "{case}: {tries}");
-            assert!(lists(&fixture) <= 5, "{case}: {}", lists(&fixture));
-            assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED, "{case}");
-            let message = message(&fixture, "a");
-            assert!(message.contains(shown), "{case}: {message}");
-            assert_eq!(fixture.events()[0], "FailedToCreateRoute");
-            let messages = fixture.cluster.event_messages();
-            assert!(
-                messages.iter().all(|text| text.contains(shown)),
-                "{messages:?}"
-            );
+            assert_eq!(changes(&fixture), 1, "{case}");
+            assert_eq!(condition(&fixture, "a").as_deref(), CREATED, "{case}");
+            assert_eq!(fixture.events(), [""; 0], "{case}");
         }
     }
 }
