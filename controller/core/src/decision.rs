@@ -6,12 +6,10 @@ use crate::{
     error_class::Requeue,
     node::{
         NodeAddress, NodeView,
-        address::DesiredAddresses,
         change::NodeChange,
-        initialize::{self, InitializationPlan, NodeWarning},
         instance::{Lookup, PowerState},
-        lifecycle::{Check, Idle, LifecycleAction, LifecycleFacts},
-        refresh::RefreshPlan,
+        lifecycle::{Check, Idle, LifecycleAction, LifecycleFacts, Measure},
+        plan::{self, NodePlan, NodeWarning},
     },
     service::{
         ServiceView,
@@ -42,46 +40,21 @@ impl DecisionReason {
         }
     }
 
-    /// Why a Node is initialised so, or is not.
-    pub fn of_initialization(planned: &Result<InitializationPlan, initialize::Error>) -> Self {
+    /// The writes that bring a Node in line with its instance, or why there can be none.
+    pub fn of_plan(planned: &Result<NodePlan, plan::Error>) -> Self {
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => return refused(error),
         };
-        match &plan.change {
-            Some(change) if !change.remove_taints.is_empty() => {
-                Self::new("initialize", with_warnings(changes(change), &plan.warnings))
-            }
-            Some(change) => Self::new("write_labels", changes(change)),
-            None => Self::new(IN_SYNC, "metadata and spec are as they should be"),
-        }
-    }
-
-    /// Why the addresses of a Node that is initialised are written, or are not.
-    pub fn of_addresses(planned: &Result<DesiredAddresses, initialize::Error>) -> Self {
-        match planned {
-            Err(error) => refused(error),
-            Ok(DesiredAddresses::Untouched) => Self::new(
-                "no_addresses",
-                "the provider names none; the kubelet's stay",
-            ),
-            Ok(DesiredAddresses::Unchanged) => {
-                Self::new(IN_SYNC, "the addresses are as they should be")
-            }
-            Ok(DesiredAddresses::Changed(new)) => Self::new("write_addresses", list(new)),
-        }
-    }
-
-    /// The writes of a refresh to a Node.
-    pub fn of_refresh(plan: &RefreshPlan) -> Self {
         let change = plan.change.as_ref().map(changes);
-        let addresses = match &plan.addresses {
-            DesiredAddresses::Changed(new) => Some(format!("addresses {}", list(new))),
-            DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
-        };
+        let addresses = plan.addresses.as_deref();
+        let addresses = addresses.map(|new| format!("addresses {}", list(new)));
         let writes: Vec<_> = change.into_iter().chain(addresses).collect();
+        let is_new = |change: &NodeChange| !change.remove_taints.is_empty();
         let (rule, text) = if writes.is_empty() {
             (IN_SYNC, "the Node is as its instance".to_owned())
+        } else if plan.change.as_ref().is_some_and(is_new) {
+            ("initialize", writes.join("; "))
         } else {
             ("refresh", writes.join("; "))
         };
@@ -139,10 +112,6 @@ impl DecisionReason {
                 "take_out_of_service",
                 "its instance has been stopped for long: its Pods and volumes move to other Nodes",
             ),
-            LifecycleAction::KeepInService(why) => Self::new(
-                why.as_str(),
-                format!("its instance is stopped, and the Node is not taken out of service: {why}"),
-            ),
             LifecycleAction::Delete(deletion) => Self::new(
                 "delete",
                 format!(
@@ -150,10 +119,14 @@ impl DecisionReason {
                     deletion.release.as_str()
                 ),
             ),
-            LifecycleAction::Withhold(why) => Self::new(
-                why.as_str(),
-                format!("its instance does not exist, and the Node is not deleted: {why}"),
-            ),
+            LifecycleAction::Withhold(measure, why) => {
+                let what = match measure {
+                    Measure::Deletion => "does not exist, and the Node is not deleted",
+                    Measure::OutOfService => "is stopped, and the Node stays in service",
+                };
+                let why_not = why.sentence(*measure);
+                Self::new(why.as_str(), format!("its instance {what}: {why_not}"))
+            }
             LifecycleAction::NotManaged { reason } => Self::new(
                 "not_managed",
                 format!("the provider does not manage the Node: {reason}"),
@@ -230,10 +203,10 @@ impl DecisionReason {
     }
 }
 
-fn refused(error: &initialize::Error) -> DecisionReason {
+fn refused(error: &plan::Error) -> DecisionReason {
     let rule = match error {
-        initialize::Error::NoProviderId { .. } => "no_provider_id",
-        initialize::Error::ProvidedNodeIp { .. } => "provided_node_ip",
+        plan::Error::NoProviderId { .. } => "no_provider_id",
+        plan::Error::ProvidedNodeIp { .. } => "provided_node_ip",
     };
     DecisionReason::new(rule, error.to_string())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     node::{
         ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint,
-        address::DesiredAddresses, change::NodeChange, instance::Instance, labels,
+        instance::Instance, labels, plan::NodePlan,
     },
     string_map::StringMap,
 };
@@ -75,16 +75,13 @@ pub(crate) fn with_provided_ip(node: NodeView, value: &str) -> NodeView {
     }
 }
 
-/// `node` as the API server has it once a change and addresses are written, in this order.
-pub(crate) fn written(
-    node: &NodeView,
-    change: Option<&NodeChange>,
-    addresses: &DesiredAddresses,
-) -> NodeView {
+/// `node` as the API server has it once a plan is written.
+pub(crate) fn written(node: &NodeView, plan: &NodePlan) -> NodeView {
+    let change = plan.change.as_ref();
     let node = change.map_or_else(|| node.clone(), |change| change.applied_to(node, "8"));
-    match addresses {
-        DesiredAddresses::Changed(addresses) => node.with_addresses(addresses, "9"),
-        DesiredAddresses::Unchanged | DesiredAddresses::Untouched => node,
+    match &plan.addresses {
+        Some(addresses) => node.with_addresses(addresses, "9"),
+        None => node,
     }
 }
 

@@ -21,14 +21,47 @@
 //! neither has them. A CIDR wider than a Node's is reported too, and no part of it is given away, except what other Nodes
 //! have: a kubelet may register with any CIDR, but can neither take those of other Nodes nor all that are free.
 
+use crate::error_class::ErrorClass;
+
 mod allocator;
-mod holders;
 mod plan;
 pub mod pool;
-mod problem;
 mod settings;
 
 pub use allocator::{Allocator, Exhausted};
 pub use plan::{PodCidrPlan, PodCidrStep, needs_provider, plan};
-pub use problem::PodCidrProblem;
 pub use settings::{IpamOptions, MaskSizes};
+
+/// A Warning about a Node's Pod CIDRs, which are neither repaired nor a reason to end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct PodCidrProblem {
+    /// Reason of the event.
+    pub reason: &'static str,
+    text: String,
+}
+
+impl PodCidrProblem {
+    /// Two Nodes have the same addresses.
+    const DUPLICATE: &'static str = "DuplicatePodCIDR";
+
+    const fn duplicate(text: String) -> Self {
+        let reason = Self::DUPLICATE;
+        Self { reason, text }
+    }
+
+    /// CIDRs that no allocator would give.
+    const fn invalid(text: String) -> Self {
+        let reason = "InvalidPodCIDR";
+        Self { reason, text }
+    }
+
+    /// Decides the requeue of a Node that gets no Pod CIDR for it.
+    pub fn class(&self) -> ErrorClass {
+        match self.reason {
+            // The other Node may be on its way out.
+            Self::DUPLICATE => ErrorClass::NotReady,
+            _ => ErrorClass::Malformed,
+        }
+    }
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    condition::{Condition, Status},
+    condition::Condition,
     go_duration,
     null::{is_default, or_default},
     string_map::StringMap,
@@ -21,13 +21,12 @@ pub mod claims;
 pub mod deletion_limit;
 pub mod effects;
 mod event;
-pub mod initialize;
 pub mod instance;
 pub mod labels;
 pub mod lifecycle;
 pub mod maintenance;
 pub mod ownership;
-pub mod refresh;
+pub mod plan;
 mod wire;
 
 /// Taint that the kubelet sets when it runs with an external cloud provider, and that the
@@ -124,11 +123,9 @@ pub struct NodeView {
     /// When `ready` became what it is; absent without the condition, and where its time cannot be
     /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
-    /// Conditions with a domain in their type, and [`maintenance::MAINTENANCE_PLANNED`], by type: others of Kubernetes' own
-    /// are left out.
+    /// Conditions with a domain in their type, [`maintenance::MAINTENANCE_PLANNED`] and [`NETWORK_UNAVAILABLE`], by type:
+    /// others of Kubernetes' own are left out.
     pub conditions: Box<[Condition]>,
-    /// The condition [`NETWORK_UNAVAILABLE`], if there is one.
-    pub network_unavailable: Option<Box<NetworkUnavailable>>,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Box<str>,
     /// `status.volumesInUse` has entries.
@@ -296,19 +293,6 @@ pub enum Ready {
     /// `Unknown`, an unknown value, or no such condition (L-3).
     #[default]
     Unknown,
-}
-
-/// The condition [`NETWORK_UNAVAILABLE`], written by the node-route loop or a network plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkUnavailable {
-    /// `status`; none for a word that Kubernetes does not know.
-    pub status: Option<Status>,
-    /// `reason`.
-    pub reason: Box<str>,
-    /// `message`.
-    pub message: Box<str>,
-    /// `lastTransitionTime`; none where it cannot be read.
-    pub since: Option<Timestamp>,
 }
 
 #[cfg(test)]

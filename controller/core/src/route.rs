@@ -29,7 +29,7 @@ mod refusal;
 mod settings;
 mod table;
 
-pub use condition::{NetworkConditionWrite, condition};
+pub use condition::condition;
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, WantedRoute};
 pub use plan::{Confirmation, RouteFacts, RoutePlan, RouteStep, plan};

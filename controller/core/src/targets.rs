@@ -113,7 +113,6 @@ pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
         reported: _,
         ready,
         ready_since: _,
-        network_unavailable: _,
         conditions: _,
         system_uuid,
         has_volumes_in_use: _,

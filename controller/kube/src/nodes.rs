@@ -9,12 +9,10 @@ use outrigger_core::{
     effects::Effects,
     node::{
         NodeAddress, NodeView,
-        change::{NodeChange, PodCidrsWrite, TaintAddition},
+        change::NodeChange,
         effects::{self, EffectsWrite},
-        lifecycle::Deletion,
         maintenance::MaintenanceWrite,
     },
-    route::NetworkConditionWrite,
 };
 use outrigger_runtime::clock::time_of_day;
 
@@ -31,14 +29,10 @@ use super::{
 pub enum Write {
     /// Metadata and spec.
     Node(NodeChange),
-    /// Another taint.
-    Taint(TaintAddition),
     /// The whole list of addresses.
     Addresses(Box<[NodeAddress]>),
     /// Pod CIDRs, once.
-    PodCidrs(PodCidrsWrite),
-    /// A condition.
-    NetworkCondition(NetworkConditionWrite),
+    PodCidrs(Box<[Box<str>]>),
     /// Annotations and conditions.
     Effects(EffectsWrite),
 }
@@ -47,8 +41,7 @@ impl From<MaintenanceWrite> for Write {
     fn from(write: MaintenanceWrite) -> Self {
         match write {
             MaintenanceWrite::Condition(write) => Self::Effects(write),
-            MaintenanceWrite::AddTaint(taint) => Self::Taint(taint),
-            MaintenanceWrite::RemoveTaint(change) => Self::Node(change),
+            MaintenanceWrite::Taint(change) => Self::Node(change),
         }
     }
 }
@@ -56,21 +49,19 @@ impl From<MaintenanceWrite> for Write {
 impl ObjectWrite<NodeView> for Write {
     fn subresource(&self) -> &'static str {
         match self {
-            Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => "",
-            Self::Addresses(_) | Self::NetworkCondition(_) | Self::Effects(_) => "/status",
+            Self::Node(_) | Self::PodCidrs(_) => "",
+            Self::Addresses(_) | Self::Effects(_) => "/status",
         }
     }
 
     fn patch(&self, node: &NodeView, _: &NodeView) -> Patch {
         match self {
-            Self::Node(change) => Patch::Json(patch::node(change)),
-            Self::Taint(addition) => Patch::Json(patch::taint(addition)),
+            Self::Node(change) => Patch::Json(patch::node(change, node)),
             Self::Addresses(new) => {
                 Patch::Json(patch::addresses(&node.uid, node.status_addresses(), new))
             }
-            Self::PodCidrs(write) => Patch::Json(patch::pod_cidrs(write)),
-            Self::NetworkCondition(write) => Patch::Strategic(patch::network_condition(write)),
-            Self::Effects(write) => Patch::Strategic(patch::effects(write)),
+            Self::PodCidrs(cidrs) => Patch::Json(patch::pod_cidrs(cidrs, &node.uid)),
+            Self::Effects(write) => Patch::Strategic(patch::effects(write, node)),
         }
     }
 
@@ -79,8 +70,8 @@ impl ObjectWrite<NodeView> for Write {
             Self::Node(change) => Some(Patch::Strategic(patch::exact_node(change, node))),
             Self::Addresses(new) => patch::exact_addresses(node, new).map(Patch::Strategic),
             // Their list is merged into one that is there.
-            Self::PodCidrs(write) if node.pod_cidrs.is_empty() => {
-                Some(Patch::Strategic(patch::exact_pod_cidrs(write, node)))
+            Self::PodCidrs(cidrs) if node.pod_cidrs.is_empty() => {
+                Some(Patch::Strategic(patch::exact_pod_cidrs(cidrs, node)))
             }
             _ => None,
         }
@@ -89,10 +80,8 @@ impl ObjectWrite<NodeView> for Write {
     fn applied_to(&self, node: &NodeView, version: &str) -> NodeView {
         match self {
             Self::Node(change) => change.applied_to(node, version),
-            Self::Taint(addition) => addition.applied_to(node, version),
             Self::Addresses(new) => node.with_addresses(new, version),
-            Self::PodCidrs(write) => write.applied_to(node, version),
-            Self::NetworkCondition(write) => write.applied_to(node, version),
+            Self::PodCidrs(cidrs) => node.with_pod_cidrs(cidrs, version),
             Self::Effects(write) => write.applied_to(node, version),
         }
     }
@@ -125,14 +114,14 @@ impl ObjectWriter<NodeView> {
         Ok(())
     }
 
-    /// Deletes the node `name` if it is still as `deletion` presumes (not Q-4). A node that is gone
+    /// Deletes `node` in this version (not Q-4): whatever changed since has not been looked at. A node that is gone
     /// already is no error. The store learns of the deletion from its watch.
-    pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), ApiError> {
+    pub async fn delete(&self, node: &NodeView) -> Result<(), ApiError> {
         let preconditions = DeletePreconditions {
-            uid: &deletion.uid,
-            resource_version: &deletion.resource_version,
+            uid: &node.uid,
+            resource_version: &node.resource_version,
         };
-        match self.api.delete(&path(name), preconditions).await {
+        match self.api.delete(&path(&node.name), preconditions).await {
             Err(error) if error.is_not_found() => Ok(()),
             result => result,
         }

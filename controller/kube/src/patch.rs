@@ -10,12 +10,7 @@
 use jiff::Timestamp;
 use outrigger_core::{
     condition::{Condition, ConditionChange},
-    node::{
-        NETWORK_UNAVAILABLE, NodeAddress, NodeView,
-        change::{NodeChange, PodCidrsWrite, TaintAddition},
-        effects::EffectsWrite,
-    },
-    route::NetworkConditionWrite,
+    node::{NodeAddress, NodeView, change::NodeChange, effects::EffectsWrite},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -78,28 +73,45 @@ pub(super) fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation
     }
 }
 
-/// The patch of `nodes/<name>` that makes `change` of metadata and spec.
-pub fn node(change: &NodeChange) -> Vec<Operation> {
-    let mut patch = vec![test("/metadata/uid", &*change.uid)];
-    for taint in &change.remove_taints {
-        let path = format!("/spec/taints/{}", taint.index);
+/// The patch of `nodes/<name>` that makes `change` of metadata and spec, planned on `node`. A taint to add is refused by the API
+/// server's own rule where one with its key and effect is there.
+pub fn node(change: &NodeChange, node: &NodeView) -> Vec<Operation> {
+    let mut patch = vec![test("/metadata/uid", &*node.uid)];
+    if change.only_this_version {
+        patch.push(test("/metadata/resourceVersion", &*node.resource_version));
+    }
+    // The last one first, so that each index holds when its turn comes.
+    for (index, taint) in node.taints.iter().enumerate().rev() {
+        if !change.remove_taints.contains(taint) {
+            continue;
+        }
+        let path = format!("/spec/taints/{index}");
         patch.push(test(format!("{path}/key"), &*taint.key));
-        if let Some(value) = &taint.value {
-            patch.push(test(format!("{path}/value"), &**value));
+        // It may say whose taint it is.
+        if !taint.value.is_empty() {
+            patch.push(test(format!("{path}/value"), &*taint.value));
         }
         patch.push(Operation::Remove { path });
+    }
+    if let Some(taint) = &change.add_taint {
+        if node.taints.is_empty() {
+            patch.push(test("/spec/taints", Value::Null));
+            patch.push(add("/spec/taints", json!([])));
+        }
+        patch.push(add("/spec/taints/-", json!(taint)));
     }
     if let Some(provider_id) = &change.provider_id {
         patch.push(test("/spec/providerID", Value::Null));
         patch.push(add("/spec/providerID", &**provider_id));
     }
-    if change.create_labels {
+    let creates_labels = node.labels.is_empty() && !change.labels.is_empty();
+    if creates_labels {
         patch.push(test("/metadata/labels", Value::Null));
         patch.push(add("/metadata/labels", json!({})));
     }
     for label in &change.labels {
         let path = format!("/metadata/labels/{}", escape(&label.key));
-        if label.must_be_absent && !change.create_labels {
+        if label.must_be_absent && !creates_labels {
             patch.push(test(path.as_str(), Value::Null));
         }
         patch.push(add(path, &*label.value));
@@ -109,8 +121,8 @@ pub fn node(change: &NodeChange) -> Vec<Operation> {
 
 /// The patch that makes `change` of `node` as it is under its version, with all of its other taints: their list has no key.
 pub fn exact_node(change: &NodeChange, node: &NodeView) -> Value {
-    let mut patch = exact(&change.uid, node);
-    if !change.remove_taints.is_empty() {
+    let mut patch = exact(node);
+    if !change.remove_taints.is_empty() || change.add_taint.is_some() {
         let taints = change.applied_to(node, "").taints;
         // An empty list would stay, where the API server has none.
         let taints = (!taints.is_empty()).then_some(taints);
@@ -134,7 +146,7 @@ pub fn exact_addresses(node: &NodeView, new: &[NodeAddress]) -> Option<Value> {
         .collect();
     let is_sorted = (1..kinds.len()).all(|at| !kinds[..at].contains(&kinds[at]));
     is_sorted.then(|| {
-        let mut patch = exact(&node.uid, node);
+        let mut patch = exact(node);
         let addresses = new.iter().map(|address| json!(address));
         // Merged by their type, two of one type would be one.
         let addresses = addresses.chain([json!({"$patch": "replace"})]);
@@ -144,30 +156,15 @@ pub fn exact_addresses(node: &NodeView, new: &[NodeAddress]) -> Option<Value> {
 }
 
 /// The patch of `nodes/<name>` that gives `node`, which has none under its version, its Pod CIDRs.
-pub fn exact_pod_cidrs(write: &PodCidrsWrite, node: &NodeView) -> Value {
-    let mut patch = exact(&write.uid, node);
-    patch["spec"] = json!({"podCIDR": write.cidrs.first(), "podCIDRs": &write.cidrs});
+pub fn exact_pod_cidrs(cidrs: &[Box<str>], node: &NodeView) -> Value {
+    let mut patch = exact(node);
+    patch["spec"] = json!({"podCIDR": cidrs.first(), "podCIDRs": cidrs});
     patch
 }
 
 /// A patch of nothing, for `node` under its version alone.
-fn exact(uid: &str, node: &NodeView) -> Value {
-    json!({"metadata": {"uid": uid, "resourceVersion": &*node.resource_version}})
-}
-
-/// The patch of `nodes/<name>` that makes `addition`. A taint with its key and effect that is there
-/// already refuses it, by the API server's own rule.
-pub fn taint(addition: &TaintAddition) -> Vec<Operation> {
-    let mut patch = vec![test("/metadata/uid", &*addition.uid)];
-    if let Some(version) = &addition.resource_version {
-        patch.push(test("/metadata/resourceVersion", &**version));
-    }
-    if addition.create_taints {
-        patch.push(test("/spec/taints", Value::Null));
-        patch.push(add("/spec/taints", json!([])));
-    }
-    patch.push(add("/spec/taints/-", json!(addition.taint)));
-    patch
+fn exact(node: &NodeView) -> Value {
+    json!({"metadata": {"uid": &*node.uid, "resourceVersion": &*node.resource_version}})
 }
 
 /// The patch of `nodes/<name>/status` that makes the address list `new`, where it is `old` now.
@@ -182,39 +179,24 @@ pub fn addresses(uid: &str, old: &[NodeAddress], new: &[NodeAddress]) -> Vec<Ope
 
 /// The patch of `nodes/<name>` that sets Pod CIDRs, where there are none: a merge would unite the list
 /// with another writer's.
-pub fn pod_cidrs(write: &PodCidrsWrite) -> Vec<Operation> {
+pub fn pod_cidrs(cidrs: &[Box<str>], uid: &str) -> Vec<Operation> {
     let mut patch = vec![
-        test("/metadata/uid", &*write.uid),
+        test("/metadata/uid", uid),
         test("/spec/podCIDRs", Value::Null),
     ];
-    if let Some(first) = write.cidrs.first() {
+    if let Some(first) = cidrs.first() {
         patch.push(add("/spec/podCIDR", &**first));
     }
-    patch.push(add("/spec/podCIDRs", json!(write.cidrs)));
+    patch.push(add("/spec/podCIDRs", json!(cidrs)));
     patch
 }
 
-/// The patch of `nodes/<name>/status` that sets one condition: those of the kubelet, which come
-/// with each heartbeat, are not in its way.
-pub fn network_condition(write: &NetworkConditionWrite) -> Value {
-    json!({
-        "metadata": {"uid": &*write.uid},
-        "status": {"conditions": [{
-            "type": NETWORK_UNAVAILABLE,
-            "status": write.status.as_str(),
-            "reason": write.reason,
-            "message": &*write.message,
-            "lastHeartbeatTime": time(write.heartbeat),
-            "lastTransitionTime": time(write.since),
-        }]},
-    })
-}
-
-/// The patch of `nodes/<name>/status` that makes the provider's annotations and conditions: each by its key.
-pub fn effects(write: &EffectsWrite) -> Value {
-    let mut patch = json!({"metadata": {"uid": &*write.uid}});
-    if let Some(version) = &write.resource_version {
-        patch["metadata"]["resourceVersion"] = json!(version);
+/// The patch of `nodes/<name>/status` that makes annotations and conditions, each by its key: those of the kubelet, which
+/// come with each heartbeat, are not in its way.
+pub fn effects(write: &EffectsWrite, node: &NodeView) -> Value {
+    let mut patch = json!({"metadata": {"uid": &*node.uid}});
+    if write.only_this_version {
+        patch = exact(node);
     }
     if !write.annotations.is_empty() {
         patch["metadata"]["annotations"] = annotations(&write.annotations);

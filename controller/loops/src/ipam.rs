@@ -35,7 +35,6 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;
-use self::sync::reason;
 use crate::{
     context::{LoopContext, LoopParts},
     control_loop::{ControlLoop, LoopInputs, Task, TermState},
@@ -112,7 +111,7 @@ impl IpamState {
 
     fn report(&self, node: &NodeView, problems: Vec<PodCidrProblem>) {
         for problem in problems {
-            let reason = reason(&problem);
+            let reason = problem.reason;
             self.metrics.problem(reason);
             warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
             let event = EventContent::warning(reason, &problem.to_string());

@@ -20,7 +20,6 @@
 //! `events`.
 
 mod act;
-mod confirmation;
 mod metrics;
 mod sync;
 
@@ -31,15 +30,18 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
+    event::EventContent,
     node::{
-        NodeView, Ready, deletion_limit::DeletionLimits, instance::Lookup, lifecycle::Lifecycle,
+        ANNOTATION_CONFIRM_DELETIONS, NodeView, Ready, deletion_limit::DeletionLimits,
+        instance::Lookup, lifecycle::Lifecycle,
     },
     repairs::Repairs,
     selector::Selector,
 };
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::sleep};
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 pub use self::metrics::LifecycleMetrics;
 use self::sync::Declared;
@@ -51,6 +53,8 @@ use crate::{
     queue::{Outcome, Priority, Queue, QueueMetrics},
 };
 use outrigger_kube::{
+    events::ObjectRef,
+    leader::Handle,
     nodes::NodeWriter,
     store::{Change, Origin, Store},
 };
@@ -58,6 +62,9 @@ use outrigger_runtime::{backoff::Backoff, clock::Clock};
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
 pub const NAME: &str = "cloud-node-lifecycle-controller";
+
+/// How often the Lease, as last seen, is looked at.
+const CONFIRMATIONS: Duration = Duration::from_secs(1);
 
 /// Flags of the loop.
 #[derive(Clone, Debug)]
@@ -91,8 +98,6 @@ pub struct NodeLifecycle {
 /// an observation of an earlier term is too old to be the first of two absences.
 pub struct LifecycleState {
     lifecycle: Mutex<Lifecycle>,
-    /// The reason why a node was neither deleted nor taken out of service, as it was last said about it.
-    withheld: Mutex<HashMap<Arc<str>, (&'static str, &'static str)>>,
     questions: Questions,
     /// Taints of a stop that another client has added to ready Nodes.
     repairs: Mutex<HashMap<Arc<str>, Repairs>>,
@@ -104,7 +109,6 @@ impl LifecycleState {
     fn new(limits: DeletionLimits) -> Self {
         Self {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
-            withheld: Mutex::default(),
             questions: Questions::default(),
             repairs: Mutex::default(),
             effects: Arc::default(),
@@ -143,7 +147,6 @@ pub fn subscribe(
             if let Some(state) = state.current() {
                 let now = state.clock.now();
                 state.lifecycle.lock().removed(now, &node.name);
-                state.withheld.lock().remove(&node.name);
                 state.repairs.lock().remove(&node.name);
                 state.questions.end(&node.name);
                 state.effects.forget(&node.name);
@@ -240,6 +243,54 @@ impl NodeLifecycle {
             not_managed,
             metrics,
             declared: RwLock::default(),
+        }
+    }
+}
+
+/// Confirmations of deletions by an operator: the annotation of the Lease, which counts once.
+impl NodeLifecycle {
+    /// Takes each annotation from the Lease, and then confirms the deletions that are withheld. Never returns.
+    async fn take_confirmations(self: Arc<Self>) {
+        let Some(lease) = self.context.term.lease.clone() else {
+            return std::future::pending().await;
+        };
+        loop {
+            if let Some(value) = lease.annotation(ANNOTATION_CONFIRM_DELETIONS) {
+                self.take_confirmation(&lease, &value).await;
+            }
+            sleep(CONFIRMATIONS).await;
+        }
+    }
+
+    async fn take_confirmation(&self, lease: &Handle, value: &str) {
+        // First, so that it counts once, whatever becomes of this process.
+        let taken = lease.annotate(ANNOTATION_CONFIRM_DELETIONS, None).await;
+        let event = match (taken, value.parse()) {
+            (Err(error), _) => EventContent::deletions_not_confirmed(&error),
+            (Ok(()), Err(_)) => {
+                let why = format!("its value is {value:?}, not how many deletions are withheld");
+                EventContent::deletions_not_confirmed(&why)
+            }
+            (Ok(()), Ok(expected)) => self.confirm_withheld(expected),
+        };
+        info!(lease = lease.lease(), event = %event.message, "deletions of nodes confirmed, or not");
+        let lease = ObjectRef::lease(lease.namespace(), lease.lease(), "");
+        self.context.events.event(lease, event);
+    }
+
+    fn confirm_withheld(&self, expected: usize) -> EventContent {
+        let now = self.state.clock.now();
+        let confirmed = self.state.lifecycle.lock().confirm_withheld(now, expected);
+        match confirmed {
+            Ok(names) => {
+                let event = EventContent::deletions_confirmed(names.len());
+                self.context.queue.add_all(names, Priority::Fresh);
+                event
+            }
+            Err(withheld) => {
+                let why = format!("{withheld} deletions are withheld now, and it says {expected}");
+                EventContent::deletions_not_confirmed(&why)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! in sync with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
 //!
 //! ```text
-//!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::node::initialize::plan ─► writes ─► event
+//!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::node::plan ─► writes ─► event
 //!                                ▲       └ many at once, batched   └ --concurrent-node-syncs
 //!  refresh: sweeps of all ─(differs)
 //! ```
@@ -24,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt;
 use outrigger_core::{
     node::{
-        NodeAddress, NodeView, initialize, maintenance::MaintenanceSettings, ownership::NodeScope,
+        NodeAddress, NodeView, maintenance::MaintenanceSettings, ownership::NodeScope, plan::repair,
     },
     repairs::Undone,
     selector::Selector,
@@ -135,7 +135,7 @@ pub fn subscribe(
 }
 
 fn needs_something(node: &NodeView) -> bool {
-    node.is_uninitialized() || initialize::reconcile(node).is_some() || node.reported.is_some()
+    repair(node).is_some() || node.reported.is_some()
 }
 
 impl CloudNode {

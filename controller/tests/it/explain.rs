@@ -145,7 +145,7 @@ async fn the_leader_explains_by_rules_and_sentences() {
     stage.delete_service("served").await;
     says("svc/default/served", &["delete", "absent"]).await;
     // A Node whose machine goes is still explained.
-    says("node/made", &["refresh", "in_sync"]).await;
+    says("node/made", &["plan", "in_sync"]).await;
     stage.mock.delete("made").await;
     stage.is_ready("made", "Unknown").await;
     says("node/made", &["judge", "look_again", "not deleted"]).await;

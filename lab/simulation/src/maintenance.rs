@@ -1,22 +1,16 @@
 //! Maintenance that the cloud announces, an operator's marks that look alike, and what Nodes show of both.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use fastrand::Rng;
 use jiff::Timestamp;
-use outrigger_provider_mock::{Cloud, instances::Maintenance};
+use outrigger_provider_mock::instances::Maintenance;
 use serde_json::{Value, json};
 
 use crate::host;
 
 /// A Node has the taint so long before its machine is maintained.
 pub const TAINT_BEFORE: Duration = Duration::from_hours(6);
-
-/// A cloud that announces no maintenance for less than this may be mistaken: two looks at it are farther apart.
-const MISTAKE: Duration = Duration::from_mins(2);
-
-/// How long the controller may take to write what it has read.
-const LAG: Duration = Duration::from_mins(10);
 
 const CONDITION: &str = "MaintenancePlanned";
 const TAINT: &str = "outrigger.dev/maintenance-planned";
@@ -89,58 +83,22 @@ fn marks(node: &Value) -> (&Value, &Value) {
     )
 }
 
-/// Watches the announcements of a run.
-#[derive(Default)]
-pub struct Announcements {
-    /// By the ID of a machine: since when the cloud announces nothing for it.
-    silent_since: BTreeMap<String, Duration>,
-    /// When it had last announced nothing for so long that it cannot be a mistake.
-    over: BTreeMap<String, Duration>,
-}
-
-impl Announcements {
-    /// Looks at the cloud.
-    pub fn look(&mut self, cloud: &Cloud) {
-        let now = host::elapsed();
-        for machine in cloud.instances() {
-            let id = cloud.provider_id(&machine.id);
-            if machine.maintenance.is_some() {
-                self.silent_since.remove(&id);
-                continue;
-            }
-            let since = *self.silent_since.entry(id.clone()).or_insert(now);
-            if now >= since + MISTAKE {
-                self.over.insert(id, now);
-            }
-        }
-    }
-
-    /// A controller has written a Node.
-    ///
-    /// # Errors
-    /// The promise that is broken.
-    pub fn written(&self, before: &Value, after: &Value) -> Result<(), String> {
+/// A controller has written a Node.
+///
+/// # Errors
+/// The promise that is broken.
+pub fn written(before: &Value, after: &Value) -> Result<(), String> {
+    let (condition, taint) = marks(before);
+    let (condition_after, taint_after) = marks(after);
+    if (condition["reason"] == OPERATOR && condition != condition_after)
+        || (taint["value"] == OPERATOR && taint != taint_after)
+    {
         let name = &after["metadata"]["name"];
-        let (condition, taint) = marks(before);
-        let (condition_after, taint_after) = marks(after);
-        if (condition["reason"] == OPERATOR && condition != condition_after)
-            || (taint["value"] == OPERATOR && taint != taint_after)
-        {
-            return Err(format!(
-                "the operator's marks of maintenance at the Node {name} change"
-            ));
-        }
-        if condition["reason"] == ANNOUNCED && condition_after.is_null() {
-            let id = before["spec"]["providerID"].as_str().unwrap_or_default();
-            let over = self.over.get(id);
-            if over.is_none_or(|at| host::elapsed() > *at + LAG) {
-                return Err(format!(
-                    "the Node {name} shows no maintenance any more, which the cloud has not announced for a moment at most"
-                ));
-            }
-        }
-        Ok(())
+        return Err(format!(
+            "the operator's marks of maintenance at the Node {name} change"
+        ));
     }
+    Ok(())
 }
 
 /// Differences of `node` from what the cloud announces for its machine.

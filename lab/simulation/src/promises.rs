@@ -12,7 +12,7 @@ use crate::{
     apiserver::{ApiServer, Request, Write},
     certificates::Approvals,
     host,
-    maintenance::{self, Announcements},
+    maintenance,
     people::{EXCLUDED, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
 };
 
@@ -43,7 +43,6 @@ pub struct Promises {
     /// Terms so far.
     term: u64,
     approvals: Approvals,
-    announcements: Announcements,
     /// Writes that controllers asked for, those of Leases and events left out, whether they changed anything or not.
     writes: u64,
     /// The last one.
@@ -79,7 +78,6 @@ impl Promises {
             self.written(write, late, cloud)?;
         }
         self.approvals.look(cloud);
-        self.announcements.look(cloud);
         self.load_balancers(cloud)
     }
 
@@ -211,7 +209,7 @@ impl Promises {
             if let (Some(before), Some(after)) = (before, after)
                 && by_controller
             {
-                self.announcements.written(before, after)?;
+                maintenance::written(before, after)?;
             }
             if let (Some(before), Some(after)) = (before, after)
                 && has_taint(after, OUT_OF_SERVICE)

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::{
     fixture::{addresses, capability, load_balancer, registered, taints},
-    node::{TAINT_UNINITIALIZED, initialize::Policy, instance::Instance, refresh},
+    node::{TAINT_UNINITIALIZED, instance::Instance, plan::Policy},
     service::plan::BalancerCall,
     targets::Targets,
 };
@@ -22,7 +22,7 @@ fn instance() -> Instance {
 
 /// The reason on the Node, its instance and a provider without declarations.
 fn initialized(node: &NodeView, instance: &Instance) -> DecisionReason {
-    DecisionReason::of_initialization(&initialize::plan(node, instance, &Policy::default()))
+    DecisionReason::of_plan(&plan::plan(node, instance, &Policy::default()))
 }
 
 #[test]
@@ -48,12 +48,6 @@ fn an_initialisation_is_told_by_its_rule() {
         reason.text.contains("does not set node provider ID"),
         "{reason:?}"
     );
-
-    let settled = NodeView {
-        taints: taints(""),
-        ..registered("a")
-    };
-    assert_eq!(initialized(&settled, &instance()).rule, "in_sync");
 }
 
 #[test]
@@ -63,10 +57,12 @@ fn a_refresh_names_what_it_writes() {
         provider_id: "mock://1".into(),
         ..registered("a")
     };
-    let rule = |instance: &Instance| {
-        DecisionReason::of_refresh(&refresh::plan(&node, instance, &Policy::default()))
+    let rule = |instance: &Instance| initialized(&node, instance);
+    let settled = Instance {
+        addresses: [].into(),
+        ..instance()
     };
-    assert_eq!(rule(&instance()).rule, "in_sync");
+    assert_eq!(rule(&settled).rule, "in_sync");
     let moved = Instance {
         addresses: addresses("InternalIP=10.0.0.6"),
         ..instance()

@@ -4,11 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     PodCidrProblem,
-    holders::{Holders, Holding},
     pool::{Pool, PoolSize},
 };
 use crate::{
-    cidr::{Cidr, one_of_each_family},
+    cidr::{Cidr, CidrMap, one_of_each_family},
     error_class::ErrorClass,
     fault::Excerpt,
     node::NodeView,
@@ -60,17 +59,17 @@ impl Exhausted {
 impl Allocator {
     /// Allocates from `pools`.
     pub fn from_pools(pools: Vec<Pool>) -> Self {
-        Self {
-            source: Source::Pools(pools),
-            holders: Holders::default(),
-            awaited: BTreeMap::new(),
-        }
+        Self::new(Source::Pools(pools))
     }
 
     /// Takes the CIDRs that the provider names.
     pub fn from_provider() -> Self {
+        Self::new(Source::Provider)
+    }
+
+    fn new(source: Source) -> Self {
         Self {
-            source: Source::Provider,
+            source,
             holders: Holders::default(),
             awaited: BTreeMap::new(),
         }
@@ -155,17 +154,16 @@ impl Allocator {
     /// one of them. Those of earlier calls stay reserved too, for a write of them may have been carried out. Returns
     /// `None` if the provider allocates.
     pub(super) fn allocate(&mut self, node: &NodeView) -> Option<Result<Box<[Cidr]>, Exhausted>> {
+        if self.asks_provider() {
+            return None;
+        }
         let holding = self.holders.get(&node.name);
         let mut cidrs: Vec<_> = holding.into_iter().flat_map(Holding::cidrs).collect();
         let last = cidrs.len().saturating_sub(self.pools().len());
         let last = cidrs.get(last..).unwrap_or_default();
         let is_free = |cidr: &Cidr| self.other(*cidr, node).is_none();
-        let reserved = (!last.is_empty() && last.iter().all(is_free)).then(|| last.into());
-        if self.asks_provider() {
-            return None;
-        }
-        if let Some(reserved) = reserved {
-            return Some(Ok(reserved));
+        if !last.is_empty() && last.iter().all(is_free) {
+            return Some(Ok(last.into()));
         }
         let free = self.pools().iter().enumerate().map(|(place, pool)| {
             let range = pool.range();
@@ -195,20 +193,17 @@ impl Allocator {
         given: &[impl AsRef<str>],
     ) -> Result<Box<[Cidr]>, PodCidrProblem> {
         let cidrs = one_of_each_family(given.iter().map(AsRef::as_ref));
-        let cidrs = cidrs.map_err(|defect| PodCidrProblem::Provider {
-            node: Arc::clone(&node.name),
-            defect,
+        let cidrs = cidrs.map_err(|defect| {
+            let name = &node.name;
+            PodCidrProblem::invalid(format!(
+                "the provider's pod_cidrs for Node {name}: {defect}"
+            ))
         })?;
         // The current answer counts, not the one before.
         self.holders.remove(&node.name);
         for cidr in &cidrs {
-            if let Some((other_cidr, other)) = self.holders.overlapping(*cidr).next() {
-                return Err(PodCidrProblem::Duplicate {
-                    node: Arc::clone(&node.name),
-                    cidr: *cidr,
-                    other: Arc::clone(other),
-                    other_cidr,
-                });
+            if let Some(other) = self.holders.overlapping(*cidr).next() {
+                return Err(duplicate(*cidr, node, other));
             }
         }
         if !cidrs.is_empty() {
@@ -300,47 +295,114 @@ impl Allocator {
 
     fn problems(&self, node: &NodeView, holding: &Holding) -> Vec<PodCidrProblem> {
         let mut problems = Vec::new();
-        let pools = self.pools();
-        if !pools.is_empty() && holding.cidrs.len() != pools.len() {
-            problems.push(PodCidrProblem::Number {
-                node: Arc::clone(&node.name),
-                count: holding.cidrs.len(),
-                pools: pools.len(),
-            });
+        let (name, pools) = (&node.name, self.pools());
+        let (count, expected) = (holding.cidrs.len(), pools.len());
+        if expected > 0 && count != expected {
+            problems.push(PodCidrProblem::invalid(format!(
+                "Node {name} has {count} Pod CIDRs, but --cluster-cidr has {expected}; Kubernetes lets no client change that: \
+                 delete the Node, and it gets {expected} when it registers again"
+            )));
         }
         for (place, cidr) in holding.cidrs.iter().enumerate() {
             let Some(cidr) = *cidr else {
-                let item = node.pod_cidrs.get(place).map_or("", |item| item);
-                problems.push(PodCidrProblem::Malformed {
-                    node: Arc::clone(&node.name),
-                    item: Excerpt::of(item),
-                });
+                let item = Excerpt::of(node.pod_cidrs.get(place).map_or("", |item| item));
+                problems.push(PodCidrProblem::invalid(format!(
+                    "Pod CIDR {item} of Node {name} is no CIDR; delete the Node, and it registers again"
+                )));
                 continue;
             };
+            // I-8. Begins with upstream's words.
             let range = pools.get(place).map(Pool::range);
             if let Some(range) = range.filter(|range| !range.contains(cidr)) {
-                problems.push(PodCidrProblem::OutOfRange {
-                    node: Arc::clone(&node.name),
-                    cidr,
-                    range,
-                });
+                problems.push(PodCidrProblem::invalid(format!(
+                    "cidr {cidr} is out the range of cluster cidr {range}: Node {name} keeps it; extend \
+                     --cluster-cidr, or delete the Node, and it gets another when it registers again"
+                )));
             }
             if let Some(shortest) = self.too_wide(cidr) {
-                problems.push(PodCidrProblem::TooWide {
-                    node: Arc::clone(&node.name),
-                    cidr,
-                    shortest,
-                });
-            } else if let Some((other_cidr, other)) = self.other(cidr, node) {
-                problems.push(PodCidrProblem::Duplicate {
-                    node: Arc::clone(&node.name),
-                    cidr,
-                    other: Arc::clone(other),
-                    other_cidr,
-                });
+                problems.push(PodCidrProblem::invalid(format!(
+                    "Pod CIDR {cidr} of Node {name} is wider than a Node's /{shortest}: it is not reserved where another \
+                     Node has a part of it; delete the Node, and it gets another when it registers again"
+                )));
+            } else if let Some(other) = self.other(cidr, node) {
+                problems.push(duplicate(cidr, node, other));
             }
         }
         problems
+    }
+}
+
+fn duplicate(
+    cidr: Cidr,
+    node: &NodeView,
+    (other_cidr, other): (Cidr, &Arc<str>),
+) -> PodCidrProblem {
+    let name = &node.name;
+    PodCidrProblem::duplicate(format!(
+        "Pod CIDR {cidr} of Node {name} overlaps with {other_cidr} of Node {other}; delete one of \
+         the two, and it gets another when it registers again"
+    ))
+}
+
+/// Nodes by name, and by each CIDR.
+#[derive(Clone, Debug, Default)]
+struct Holders {
+    nodes: BTreeMap<Arc<str>, Holding>,
+    cidrs: CidrMap<Arc<str>>,
+}
+
+/// The CIDRs of one Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Holding {
+    uid: Box<str>,
+    /// By their places in `spec.podCIDRs`; none for a text that is no CIDR.
+    cidrs: Box<[Option<Cidr>]>,
+    /// True if the Node was observed with them. Otherwise they were allocated, and perhaps not written.
+    is_observed: bool,
+}
+
+impl Holding {
+    fn cidrs(&self) -> impl Iterator<Item = Cidr> {
+        self.cidrs.iter().copied().flatten()
+    }
+}
+
+impl Holders {
+    fn get(&self, node: &str) -> Option<&Holding> {
+        self.nodes.get(node)
+    }
+
+    /// `node` has no other CIDRs: the caller removed them.
+    fn insert(&mut self, node: &Arc<str>, holding: Holding) {
+        for cidr in holding.cidrs() {
+            self.cidrs.insert(cidr, Arc::clone(node));
+        }
+        self.nodes.insert(Arc::clone(node), holding);
+    }
+
+    fn remove(&mut self, node: &str) -> Option<Holding> {
+        let holding = self.nodes.remove(node)?;
+        for cidr in holding.cidrs() {
+            self.cidrs.remove(cidr, |holder| **holder == *node);
+        }
+        Some(holding)
+    }
+
+    /// Each CIDR that has an address of `cidr`, with its Node.
+    fn overlapping(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.cidrs.overlapping(cidr)
+    }
+
+    /// Returns the CIDRs of [`Self::overlapping`] that are inside `cidr`, itself included.
+    fn within(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.cidrs.within(cidr)
+    }
+
+    /// The Nodes other than `node` that were seen with an address of `cidr`, and their CIDRs.
+    fn others(&self, cidr: Cidr, node: &str) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
+        self.overlapping(cidr).filter(move |(_, other)| {
+            ***other != *node && self.get(other).is_some_and(|holding| holding.is_observed)
+        })
     }
 }
 

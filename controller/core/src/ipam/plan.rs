@@ -1,10 +1,7 @@
 //! The decision about one Node.
 
 use super::{Allocator, Exhausted, PodCidrProblem};
-use crate::{
-    cidr::Cidr,
-    node::{NodeView, change::PodCidrsWrite},
-};
+use crate::{cidr::Cidr, node::NodeView};
 
 /// The decision about the Pod CIDRs of one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +18,7 @@ pub enum PodCidrStep {
     /// It has Pod CIDRs, is being deleted, or is paused.
     Nothing,
     /// The write that gives them to the Node.
-    Write(PodCidrsWrite),
+    Write(Box<[Box<str>]>),
     /// The provider allocates, and was not asked yet.
     AskProvider,
     /// No CIDR is left for it: again with back-off (I-13).
@@ -44,12 +41,12 @@ pub fn plan(
         PodCidrStep::Nothing
     } else {
         match (allocator.allocate(node), given) {
-            (Some(Ok(cidrs)), _) => write(node, &cidrs),
+            (Some(Ok(cidrs)), _) => write(&cidrs),
             (Some(Err(exhausted)), _) => PodCidrStep::Wait(exhausted),
             (None, None) => PodCidrStep::AskProvider,
             (None, Some(given)) => match allocator.claim(node, given) {
                 Ok(cidrs) if cidrs.is_empty() => PodCidrStep::WaitForProvider,
-                Ok(cidrs) => write(node, &cidrs),
+                Ok(cidrs) => write(&cidrs),
                 Err(problem) => PodCidrStep::Refuse(problem),
             },
         }
@@ -62,11 +59,8 @@ pub fn needs_provider(node: &NodeView, allocator: &Allocator) -> bool {
     allocator.asks_provider() && !is_settled(node, allocator)
 }
 
-fn write(node: &NodeView, cidrs: &[Cidr]) -> PodCidrStep {
-    PodCidrStep::Write(PodCidrsWrite {
-        uid: node.uid.clone(),
-        cidrs: cidrs.iter().map(|cidr| cidr.to_string().into()).collect(),
-    })
+fn write(cidrs: &[Cidr]) -> PodCidrStep {
+    PodCidrStep::Write(cidrs.iter().map(|cidr| cidr.to_string().into()).collect())
 }
 
 /// I-10, I-11: any Pod CIDR is left as it is, and so is a Node that had one in the list at the start, though
@@ -87,7 +81,7 @@ mod tests {
         cidr::Cidr,
         fixture::{map, registered},
         ipam::{Allocator, Exhausted, PodCidrProblem, pool::Pool},
-        node::{LABEL_PAUSED, NodeView, change::PodCidrsWrite},
+        node::{LABEL_PAUSED, NodeView},
     };
 
     fn cidr(text: &str) -> Cidr {
@@ -109,11 +103,8 @@ mod tests {
         super::plan(node, None::<&[&str]>, allocator)
     }
 
-    fn write(uid: &str, cidr: &str) -> PodCidrStep {
-        PodCidrStep::Write(PodCidrsWrite {
-            uid: uid.into(),
-            cidrs: [cidr.into()].into(),
-        })
+    fn write(cidr: &str) -> PodCidrStep {
+        PodCidrStep::Write([cidr.into()].into())
     }
 
     fn paused(name: &str) -> NodeView {
@@ -137,7 +128,7 @@ mod tests {
         for node in [deleting("a"), paused("a")] {
             assert_eq!(plan(&node, &mut allocator).step, PodCidrStep::Nothing);
         }
-        let expected = write("uid-a", "10.244.0.0/24");
+        let expected = write("10.244.0.0/24");
         assert_eq!(plan(&registered("a"), &mut allocator).step, expected);
         let exhausted = Exhausted {
             pool: 0,
@@ -175,11 +166,11 @@ mod tests {
         let mut answer =
             |node: &NodeView, given: &[&str]| super::plan(node, Some(given), &mut allocator).step;
         assert_eq!(answer(&a, &[]), PodCidrStep::WaitForProvider);
-        let expected = write("uid-a", "10.1.0.0/24");
+        let expected = write("10.1.0.0/24");
         assert_eq!(answer(&a, &["10.1.0.7/24"]), expected);
         assert!(matches!(
             answer(&b, &["10.1.0.0/24"]),
-            PodCidrStep::Refuse(PodCidrProblem::Duplicate { .. })
+            PodCidrStep::Refuse(problem) if problem.reason == PodCidrProblem::DUPLICATE
         ));
         // While the provider was asked.
         assert_eq!(

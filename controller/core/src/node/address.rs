@@ -4,13 +4,13 @@
 use std::net::IpAddr;
 
 use crate::{
+    cidr::sloppy_ipv4,
     error_class::ErrorClass,
     node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView},
 };
 
 mod confirmed;
 mod doubt;
-mod provided;
 
 pub use doubt::{AddressDoubt, BelievedAddresses, EVENT_ADDRESSES_KEPT, unnamed};
 
@@ -25,17 +25,6 @@ pub const INTERNAL_DNS: &str = "InternalDNS";
 /// Address type of a DNS name that resolves to external addresses.
 pub const EXTERNAL_DNS: &str = "ExternalDNS";
 
-/// The decision about a node's `status.addresses`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DesiredAddresses {
-    /// The provider returned none, so the kubelet's stay (N-41).
-    Untouched,
-    /// They are what they should be.
-    Unchanged,
-    /// The whole list to write.
-    Changed(Box<[NodeAddress]>),
-}
-
 /// Why the annotation with the kubelet's `--node-ip` cannot be honoured. Upstream's texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -45,7 +34,7 @@ pub enum Error {
         /// The annotation's value.
         value: Box<str>,
         /// Syntax error.
-        reason: ParseReason,
+        reason: String,
     },
     /// The instance has no such address, perhaps not yet.
     #[error("failed to get node address from cloud provider that matches ip: {ip}")]
@@ -53,20 +42,6 @@ pub enum Error {
         /// The address that was looked for.
         ip: IpAddr,
     },
-}
-
-/// Syntax errors of the annotation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseReason {
-    /// A part is no IP address.
-    #[error("could not parse {0:?}")]
-    NotAnIp(Box<str>),
-    /// Three or more, or two of one family.
-    #[error("must contain either a single IP or a dual-stack pair of IPs")]
-    NotAPair,
-    /// A pair with an address that stands for "any".
-    #[error("dual-stack node IP cannot include '0.0.0.0' or '::'")]
-    UnspecifiedInPair,
 }
 
 impl Error {
@@ -79,12 +54,13 @@ impl Error {
     }
 }
 
-/// The addresses that `node` should have, given those of its instance.
-///
-/// For nodes that are being initialised and for those that are kept in sync alike.
-pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAddresses, Error> {
+/// The addresses that `node` should have, given those of its instance. `None`: it has none, so that the kubelet's stay (N-41).
+pub fn desired(
+    node: &NodeView,
+    of_instance: &[NodeAddress],
+) -> Result<Option<Box<[NodeAddress]>>, Error> {
     if of_instance.is_empty() {
-        return Ok(DesiredAddresses::Untouched);
+        return Ok(None);
     }
     let mut addresses = of_instance.to_vec();
     if !of_instance.iter().any(|address| &*address.kind == HOSTNAME) {
@@ -92,25 +68,14 @@ pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAd
         let existing = node.status_addresses().iter();
         addresses.extend(existing.filter(|a| &*a.kind == HOSTNAME).cloned());
     }
-    let addresses = without_repeats(honour_provided(node, addresses)?);
-    // Not Q-1: whole lists in their order, so that two addresses of one type are no change.
-    Ok(if *addresses == *node.status_addresses() {
-        DesiredAddresses::Unchanged
-    } else {
-        DesiredAddresses::Changed(addresses)
-    })
+    let addresses = honour_provided(node, addresses)?;
+    Ok(Some(without_repeats(addresses)))
 }
 
-/// The addresses of `node` as the cloud says them; none where it says none, so that those of the kubelet count.
-///
-/// Like [`desired`], but ignores the kubelet's `--node-ip` if the instance does not have it.
+/// [`desired`], but ignores the kubelet's `--node-ip` if the instance does not have it.
 pub fn said(node: &NodeView, of_instance: &[NodeAddress]) -> Option<Box<[NodeAddress]>> {
-    match desired(node, of_instance) {
-        Ok(DesiredAddresses::Untouched) => None,
-        Ok(DesiredAddresses::Unchanged) => Some(node.status_addresses().into()),
-        Ok(DesiredAddresses::Changed(addresses)) => Some(addresses),
-        Err(_) => Some(without_repeats(of_instance.to_vec())),
-    }
+    let without_provided = |_| Some(without_repeats(of_instance.to_vec()));
+    desired(node, of_instance).unwrap_or_else(without_provided)
 }
 
 /// Checks that the instance has the addresses of the kubelet's `--node-ip`. The check comes before the taint is removed
@@ -124,14 +89,14 @@ fn honour_provided(node: &NodeView, given: Vec<NodeAddress>) -> Result<Vec<NodeA
     let Some(value) = node.annotations.get(ANNOTATION_PROVIDED_NODE_IP) else {
         return Ok(given);
     };
-    let ips = provided::parse(value).map_err(|reason| Error::Parse {
+    let ips = parse_provided(value).map_err(|reason| Error::Parse {
         value: value.into(),
         reason,
     })?;
     let mut picked: Vec<NodeAddress> = Vec::with_capacity(given.len());
     for ip in ips {
         let before = picked.len();
-        let equal = |address: &&NodeAddress| provided::parse_ip(&address.address) == Some(ip);
+        let equal = |address: &&NodeAddress| parse_ip(&address.address) == Some(ip);
         picked.extend(given.iter().filter(equal).cloned());
         if picked.len() == before {
             return Err(Error::NoMatch { ip });
@@ -145,6 +110,37 @@ fn honour_provided(node: &NodeView, given: Vec<NodeAddress>) -> Result<Vec<NodeA
         }
     }
     Ok(picked)
+}
+
+/// The addresses of an annotation's value, in its order: one IP address, or one of each family (N-43).
+fn parse_provided(value: &str) -> Result<Vec<IpAddr>, String> {
+    let parts = value.split(',');
+    let ips: Vec<_> = parts
+        .map(|part| parse_ip(part).ok_or_else(|| format!("could not parse {part:?}")))
+        .collect::<Result<_, _>>()?;
+    match *ips {
+        [_] => Ok(ips),
+        [first, second] if first.is_ipv4() != second.is_ipv4() => {
+            if first.is_unspecified() || second.is_unspecified() {
+                return Err("dual-stack node IP cannot include '0.0.0.0' or '::'".to_owned());
+            }
+            Ok(ips)
+        }
+        _ => Err("must contain either a single IP or a dual-stack pair of IPs".to_owned()),
+    }
+}
+
+/// One address by its number: `::ffff:10.0.0.1` is `10.0.0.1`. Octets may have leading zeros and
+/// are decimal all the same, as everywhere in Kubernetes (H-2).
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    let ip = match text.rsplit_once(':') {
+        None => sloppy_ipv4(text)?.into(),
+        Some((head, tail)) if tail.contains('.') => {
+            format!("{head}:{}", sloppy_ipv4(tail)?).parse().ok()?
+        }
+        Some(_) => text.parse::<IpAddr>().ok()?,
+    };
+    Some(ip.to_canonical())
 }
 
 /// The addresses in an order that is the same for equal sets.

@@ -5,7 +5,7 @@
 //! that is not its own, for good, and with it load balancers, volumes and the node's deletion.
 
 use std::{
-    collections::{BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -73,21 +73,9 @@ impl Claims {
         Ok(())
     }
 
-    /// Takes a claim back: the node did not get the id after all. Returns the nodes that were refused an id, to be tried
-    /// again: it may be this one.
-    pub fn release(&mut self, provider_id: &str, node: &str) -> BTreeSet<Arc<str>> {
-        if let Entry::Occupied(mut claimants) = self.claimants.entry(provider_id.into()) {
-            claimants.get_mut().retain(|claimant| **claimant != *node);
-            if claimants.get().is_empty() {
-                claimants.remove();
-            }
-        }
-        std::mem::take(&mut self.refused)
-    }
-
-    /// Takes back whatever `node` claims: it is gone, perhaps before its id was seen on it. Returns the nodes
-    /// that were refused an id, to be tried again. Looks at every id.
-    pub fn forget(&mut self, node: &str) -> BTreeSet<Arc<str>> {
+    /// Takes back whatever `node` claims: it did not get the id after all, or is gone, perhaps before its id was seen on it.
+    /// Returns the nodes that were refused an id, to be tried again. Looks at every id.
+    pub fn release(&mut self, node: &str) -> BTreeSet<Arc<str>> {
         self.claimants.retain(|_, claimants| {
             claimants.retain(|claimant| **claimant != *node);
             !claimants.is_empty()
@@ -134,20 +122,7 @@ mod tests {
         claims.claim("mock://a", &n2);
         assert_eq!(claims.try_claim("mock://a", &n1), duplicate("n1", "n2"));
         assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
-        assert_eq!(claims.forget("n1"), [n2].into());
-    }
-
-    #[test]
-    fn a_claim_that_was_taken_back_is_free_for_those_that_were_refused() {
-        let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
-        let mut claims = Claims::default();
-        claims.claim("mock://a", &n1);
-        assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
-        // Each that was refused is tried again, whatever was taken back, and may be refused again.
-        assert_eq!(claims.release("mock://b", "n1"), [Arc::clone(&n2)].into());
-        assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
-        assert_eq!(claims.release("mock://a", "n1"), [Arc::clone(&n2)].into());
-        assert_eq!(claims.try_claim("mock://a", &n2), Ok(()));
+        assert_eq!(claims.release("n1"), [n2].into());
     }
 
     #[test]
@@ -158,9 +133,9 @@ mod tests {
         claims.claim("mock://b", &n1);
         assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
         assert_eq!(claims.try_claim("mock://a", &n3), duplicate("n3", "n1"));
-        assert_eq!(claims.forget("n3"), [Arc::clone(&n2)].into());
+        assert_eq!(claims.release("n3"), [Arc::clone(&n2)].into());
         assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
-        assert_eq!(claims.forget("n1"), [n2].into());
+        assert_eq!(claims.release("n1"), [n2].into());
         assert_eq!(claims, Claims::default());
     }
 

@@ -14,11 +14,11 @@
 //!  switched             off ─────► Off
 //!  an operator          confirms ► Allowed
 //!  its end              announced► Allowed
-//!  half of all nodes    more ────► AwaitsOperator
-//!  another one found    none ────► AwaitsOperator
+//!  half of all nodes    more ────► Majority
+//!  another one found    none ────► FindsNone
 //!  the limit            within ──► Allowed
 //!  since they sufficed  < window ► LimitExceeded
-//!  found since then     none ────► AwaitsOperator
+//!  found since then     none ────► FindsNone
 //!                                  Allowed
 //! ```
 //!
@@ -31,7 +31,7 @@
 //! Its state is in memory only: after a restart all counts begin at zero.
 
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -42,8 +42,7 @@ use crate::api_time::after;
 
 mod decision;
 
-pub(crate) use decision::BY_OPERATOR;
-pub use decision::{DeletionRefusal, Doubt, Release};
+pub use decision::{DeletionRefusal, Release};
 
 /// How many deletions are allowed. The defaults are those of the flags.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +112,7 @@ pub struct DeletionLimiter {
     /// It counts stops: the Nodes stay in the cluster, and a small cluster is no exception.
     of_stops: bool,
     absent: BTreeMap<Arc<str>, Absence>,
-    deleted: VecDeque<(Arc<str>, Timestamp)>,
+    deleted: Vec<(Arc<str>, Timestamp)>,
     /// The Node that was found last, and when.
     last_found: Option<(Arc<str>, Timestamp)>,
     /// When any other Node was found last.
@@ -146,7 +145,7 @@ enum Absence {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "four facts about an absence, independent of each other"
@@ -195,7 +194,7 @@ impl DeletionLimiter {
             limits,
             of_stops: false,
             absent: BTreeMap::new(),
-            deleted: VecDeque::new(),
+            deleted: Vec::new(),
             last_found: None,
             other_found: None,
         }
@@ -223,12 +222,7 @@ impl DeletionLimiter {
         let absence = self.confirm(now, name, &node);
         self.forget_old(now);
         let decided = self.decide(now, name, &absence, &node);
-        let is_withheld = matches!(
-            decided,
-            Err(DeletionRefusal::Contradicted { .. }
-                | DeletionRefusal::LimitExceeded { .. }
-                | DeletionRefusal::AwaitsOperator(_))
-        );
+        let is_withheld = decided.is_err_and(DeletionRefusal::is_for_operator);
         self.set_withheld(name, is_withheld);
         decided
     }
@@ -270,12 +264,12 @@ impl DeletionLimiter {
         let counts = self.counts(node.nodes);
         let has_majority = 2 * counts.total() > counts.nodes;
         if has_majority && (self.of_stops || counts.is_exceeded()) {
-            return Err(DeletionRefusal::AwaitsOperator(Doubt::Majority));
+            return Err(DeletionRefusal::Majority);
         }
         let other_found_at = self.other_found(name);
         let finds_other = |since| other_found_at.is_some_and(|at| at >= since);
         if !finds_other(absence.since) {
-            return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
+            return Err(DeletionRefusal::FindsNone);
         }
         if !counts.is_exceeded() {
             return Ok(Release::WithinLimit);
@@ -285,7 +279,7 @@ impl DeletionLimiter {
             return Err(DeletionRefusal::LimitExceeded { until });
         }
         if !finds_other(absence.second_look) {
-            return Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
+            return Err(DeletionRefusal::FindsNone);
         }
         Ok(Release::SecondLook)
     }
@@ -350,21 +344,21 @@ impl DeletionLimiter {
     /// # Errors
     /// So many more are withheld; none is confirmed.
     pub fn confirm_withheld(&mut self, expected: usize) -> Result<Vec<Arc<str>>, usize> {
-        let withheld = || {
-            let absent = self.absent.iter();
-            absent.filter(|(_, absence)| absence.is_withheld())
+        let absent = self.absent.iter_mut();
+        let withheld = absent.filter_map(|(name, absence)| match absence {
+            Absence::Confirmed(absence) if absence.is_withheld => Some((name, absence)),
+            _ => None,
+        });
+        let withheld: Vec<_> = withheld.collect();
+        if withheld.len() > expected {
+            return Err(withheld.len());
+        }
+        let release = |(name, absence): (&Arc<str>, &mut Confirmed)| {
+            absence.is_released = true;
+            absence.is_withheld = false;
+            Arc::clone(name)
         };
-        if withheld().count() > expected {
-            return Err(withheld().count());
-        }
-        let names: Vec<_> = withheld().map(|(name, _)| Arc::clone(name)).collect();
-        for name in &names {
-            if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
-                absence.is_released = true;
-                absence.is_withheld = false;
-            }
-        }
-        Ok(names)
+        Ok(withheld.into_iter().map(release).collect())
     }
 
     /// Counts a node that is ready though the provider reports its instance absent, confirmed or not.
@@ -440,7 +434,7 @@ impl DeletionLimiter {
         if let Some((name, Absence::Confirmed(absence))) = self.absent.remove_entry(name)
             && !absence.is_announced
         {
-            self.deleted.push_back((name, now));
+            self.deleted.push((name, now));
         }
     }
 
@@ -451,39 +445,20 @@ impl DeletionLimiter {
     }
 
     fn confirm(&mut self, now: Timestamp, name: &Arc<str>, node: &Absent) -> Confirmed {
-        let (since, last, confirmations, before) = match self.absent.get(&**name) {
-            Some(Absence::Confirmed(absence)) if absence.confirmations > 0 => {
-                if now < after(absence.last, self.limits.period) {
-                    (
-                        absence.since,
-                        absence.last,
-                        absence.confirmations,
-                        Some(absence),
-                    )
-                } else {
-                    let begins = absence.agreed() == 0;
-                    let since = if begins { now } else { absence.since };
-                    (
-                        since,
-                        now,
-                        absence.confirmations.saturating_add(1),
-                        Some(absence),
-                    )
-                }
+        let mut absence = match self.absent.get(&**name) {
+            Some(Absence::Confirmed(absence)) if absence.confirmations > 0 => *absence,
+            _ => Confirmed::default(),
+        };
+        if absence.confirmations == 0 || now >= after(absence.last, self.limits.period) {
+            if absence.agreed() == 0 {
+                absence.since = now;
             }
-            _ => (now, now, 1, None),
-        };
-        let absence = Confirmed {
-            since,
-            last,
-            confirmations,
-            contradicted: before.map_or(0, |before| before.contradicted),
-            second_look: after(after(since, node.lasting), self.limits.window),
-            is_announced: node.is_announced,
-            is_withheld: before.is_some_and(|before| before.is_withheld),
-            was_unlabelled: !node.is_labelled || before.is_some_and(|before| before.was_unlabelled),
-            is_released: before.is_some_and(|before| before.is_released),
-        };
+            absence.last = now;
+            absence.confirmations = absence.confirmations.saturating_add(1);
+        }
+        absence.second_look = after(after(absence.since, node.lasting), self.limits.window);
+        absence.is_announced = node.is_announced;
+        absence.was_unlabelled |= !node.is_labelled;
         let counted = Absence::Confirmed(absence);
         self.absent.insert(Arc::clone(name), counted);
         absence
@@ -510,35 +485,12 @@ impl DeletionLimiter {
     }
 
     fn forget_old(&mut self, now: Timestamp) {
-        while let Some((_, at)) = self.deleted.front()
-            && self.is_old(now, *at)
-        {
-            self.deleted.pop_front();
-        }
-        let mut absent = std::mem::take(&mut self.absent);
-        absent.retain(|_, absence| !self.is_over(now, absence));
-        self.absent = absent;
-    }
-
-    /// Returns true if a deletion at that time counts no more.
-    fn is_old(&self, now: Timestamp, deleted: Timestamp) -> bool {
-        after(deleted, self.limits.window) <= now
-    }
-
-    /// Returns true if such an absence counts no more.
-    fn is_over(&self, now: Timestamp, absence: &Absence) -> bool {
-        match absence {
-            Absence::WhileReady { last } => {
-                after(*last, self.limits.window.saturating_mul(2)) <= now
-            }
-            Absence::Confirmed(_) => false,
-        }
-    }
-}
-
-impl Absence {
-    const fn is_withheld(&self) -> bool {
-        matches!(self, Self::Confirmed(absence) if absence.is_withheld)
+        let window = self.limits.window;
+        self.deleted.retain(|(_, at)| now < after(*at, window));
+        self.absent.retain(|_, absence| match absence {
+            Absence::WhileReady { last } => now < after(*last, window.saturating_mul(2)),
+            Absence::Confirmed(_) => true,
+        });
     }
 }
 

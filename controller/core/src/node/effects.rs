@@ -6,20 +6,18 @@ use jiff::Timestamp;
 
 use crate::{condition::ConditionChange, effects::Effects, node::NodeView};
 
-/// The write of annotations and conditions together. Each is named by itself, so that those of other clients
-/// stay. Nothing in it is there already.
+/// A write of annotations and conditions to the status of the Node that it was planned on. Each is named by itself, so that those
+/// of other clients stay. Nothing in it is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectsWrite {
-    /// Precondition on `metadata.uid`: a Node that registered again under the name is another Node.
-    pub uid: Box<str>,
-    /// Precondition on `metadata.resourceVersion`, if what others have written meanwhile has to stay.
-    pub resource_version: Option<Box<str>>,
     /// `metadata.annotations`: key and value; none removes the key.
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
     /// `status.conditions`, each type once.
     pub conditions: Vec<ConditionChange>,
     /// `lastHeartbeatTime` of the conditions.
     pub heartbeat: Timestamp,
+    /// True if what others have written meanwhile has to stay: the resourceVersion is a precondition, as the UID always is.
+    pub only_this_version: bool,
 }
 
 /// The write that gives `node` the annotations and conditions in `effects`, or none where it has them, and
@@ -51,16 +49,25 @@ pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<Effect
         })
         .collect();
     let is_empty = annotations.is_empty() && conditions.is_empty();
-    (!is_empty).then(|| EffectsWrite {
-        uid: node.uid.clone(),
-        resource_version: None,
+    (!is_empty).then_some(EffectsWrite {
         annotations,
         conditions,
         heartbeat: now,
+        only_this_version: false,
     })
 }
 
 impl EffectsWrite {
+    /// The write of one condition.
+    pub(crate) fn of_condition(now: Timestamp, change: ConditionChange) -> Self {
+        Self {
+            annotations: Vec::new(),
+            conditions: vec![change],
+            heartbeat: now,
+            only_this_version: false,
+        }
+    }
+
     /// The view of whatever `node` is by now once this is written.
     #[must_use]
     pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {

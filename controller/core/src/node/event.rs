@@ -7,8 +7,7 @@ use crate::{
     node::{
         ANNOTATION_CONFIRM_DELETIONS, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
         claims::Duplicate,
-        instance::AskedFor,
-        lifecycle::{InService, Withheld},
+        lifecycle::{Measure, Withheld},
     },
 };
 
@@ -29,7 +28,7 @@ impl EventContent {
     }
 
     /// The Node is deleted next.
-    pub fn deleting_node(name: &str, never_found: Option<&AskedFor>) -> Self {
+    pub fn deleting_node(name: &str, never_found: Option<&str>) -> Self {
         let instance = never_found.map(|instance| format!(": {instance} was ever found"));
         let message = format!(
             "Deleting node {name} because it does not exist in the cloud provider{}",
@@ -44,11 +43,19 @@ impl EventContent {
         Self::warning("DeletingNodeFailed", &message)
     }
 
-    /// Ours: why the Node stays though it has no instance.
-    pub fn node_deletion_withheld(name: &str, why: &Withheld) -> Self {
-        let message =
-            format!("Not deleting node {name}, which does not exist in the cloud provider: {why}");
-        Self::warning("NodeDeletionWithheld", &message)
+    /// Ours: why the Node stays, or stays in service, though its instance does not exist, or is stopped.
+    pub fn node_measure_withheld(name: &str, measure: Measure, why: &Withheld) -> Self {
+        let (reason, what) = match measure {
+            Measure::Deletion => (
+                "NodeDeletionWithheld",
+                format!("Not deleting node {name}, which does not exist in the cloud provider"),
+            ),
+            Measure::OutOfService => (
+                "NodeKeptInService",
+                format!("Not taking node {name} out of service, whose instance is stopped"),
+            ),
+        };
+        Self::warning(reason, &format!("{what}: {}", why.sentence(measure)))
     }
 
     /// Ours: an operator's annotation of the Lease confirmed deletions.
@@ -81,12 +88,5 @@ impl EventContent {
             "Node {name} is ready again; the taint {TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE} is removed"
         );
         Self::normal("NodeInService", &message)
-    }
-
-    /// Ours: why the Node stays in service though its instance is stopped.
-    pub fn node_kept_in_service(name: &str, why: &InService) -> Self {
-        let message =
-            format!("Not taking node {name} out of service, whose instance is stopped: {why}");
-        Self::warning("NodeKeptInService", &message)
     }
 }

@@ -1,7 +1,5 @@
 //! The machine behind a node, from a checked answer.
 
-use std::sync::Arc;
-
 use crate::{
     node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},
     string_map::StringMap,
@@ -105,25 +103,14 @@ impl Lookup {
     }
 }
 
-/// The question to a provider about a Node, for people.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskedFor {
-    /// The Node has no provider ID.
-    #[error("no instance named {0:?} (compare the Node's name with the cloud's)")]
-    Name(Arc<str>),
-    /// The Node has a provider ID.
-    #[error("no instance with the provider ID {0:?}")]
-    ProviderId(Box<str>),
-}
-
-impl AskedFor {
-    /// The question about `node`.
-    pub fn about(node: &NodeView) -> Self {
-        if node.provider_id.is_empty() {
-            Self::Name(Arc::clone(&node.name))
-        } else {
-            Self::ProviderId(node.provider_id.clone())
-        }
+/// The answer that the instance of `node` is absent, with the question that it was given to, for people.
+pub fn no_instance(node: &NodeView) -> String {
+    match &*node.provider_id {
+        "" => format!(
+            "no instance named {:?} (compare the Node's name with the cloud's)",
+            node.name
+        ),
+        id => format!("no instance with the provider ID {id:?}"),
     }
 }
 

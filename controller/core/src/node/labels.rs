@@ -53,37 +53,44 @@ pub fn sent<'a>(labels: &'a StringMap, declared: &[Box<str>]) -> Vec<(&'a str, &
     sent
 }
 
-/// The labels to write on a node with the labels `current` that is being initialised, and those of
-/// the provider that are left out (N-18), as texts for people. `managed` are the keys that the provider keeps in sync.
-pub fn from_instance(
+/// The labels to write on a node with the labels `current`, whose instance is known, and those of the provider that are left out (N-18), as texts for
+/// people. `managed` are the keys that the provider keeps in sync.
+///
+/// While it is being initialised (`is_new`) it gets all of them. Later what [`reconcile`] wants, and the managed keys as the
+/// instance has them: any other key stays as it is, as does one that the instance does not have (the provider's silence
+/// removes nothing). Where one generation of zone, region or instance type is managed, the other one follows it if it
+/// is there: else [`reconcile`] would undo the change.
+pub fn plan(
     current: &StringMap,
     instance: &Instance,
     managed: &[Box<str>],
+    is_new: bool,
 ) -> (Vec<LabelWrite>, Vec<String>) {
+    let is_managed = |key: &str| managed.iter().any(|managed| **managed == *key);
     let mut labels = Draft::over(current);
     let mut dropped = Vec::new();
     // N-15, N-16: overwritten, in both generations. N-17: what is not known stays as it is.
     for (beta, stable, value) in facts(instance) {
-        if !value.is_empty() {
-            labels.overwrite(beta, value);
-            labels.overwrite(stable, value);
+        if value.is_empty() || !(is_new || is_managed(beta) || is_managed(stable)) {
+            continue;
         }
+        if is_new || is_managed(beta) || current.contains_key(beta) {
+            labels.overwrite(beta, value);
+        }
+        labels.overwrite(stable, value);
     }
     for (key, value) in instance.additional_labels.iter() {
-        if is_reserved(key) {
-            dropped.push(format!(
+        match current.get(key) {
+            _ if is_managed(key) && !is_reserved(key) => labels.overwrite(key, value),
+            _ if !is_new => {}
+            _ if is_reserved(key) => dropped.push(format!(
                 "discarding node label {key} with kubernetes namespace"
-            ));
-        } else if managed.iter().any(|managed| **managed == *key) {
-            labels.overwrite(key, value);
-        } else if let Some(kept) = current.get(key) {
-            if kept != value {
-                dropped.push(format!(
-                    "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
-                ));
-            }
-        } else {
-            labels.add(key, value);
+            )),
+            None => labels.add(key, value),
+            Some(kept) if kept == value => {}
+            Some(kept) => dropped.push(format!(
+                "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
+            )),
         }
     }
     // Upstream needs a second write for labels that only the old generation had (N-35).
@@ -95,37 +102,6 @@ pub fn from_instance(
 /// one gets it too (N-35). The other way round nothing happens.
 pub fn reconcile(current: &StringMap) -> Vec<LabelWrite> {
     let mut labels = Draft::over(current);
-    labels.promote();
-    labels.finish()
-}
-
-/// The labels to write on a node that is initialised and has the labels `current`, when its
-/// instance is known: what [`reconcile`] wants, and the `managed` keys as the instance has them.
-///
-/// A managed key that the instance does not have stays as it is, as does every other key (the
-/// provider's silence removes nothing). Where one generation of zone, region or instance type is
-/// managed, the other one follows it if it is there: else [`reconcile`] would undo the change.
-pub fn keep_in_sync(
-    current: &StringMap,
-    instance: &Instance,
-    managed: &[Box<str>],
-) -> Vec<LabelWrite> {
-    let is_managed = |key: &str| managed.iter().any(|managed| **managed == *key);
-    let mut labels = Draft::over(current);
-    for (beta, stable, value) in facts(instance) {
-        if value.is_empty() || !(is_managed(beta) || is_managed(stable)) {
-            continue;
-        }
-        if is_managed(beta) || current.contains_key(beta) {
-            labels.overwrite(beta, value);
-        }
-        labels.overwrite(stable, value);
-    }
-    for (key, value) in instance.additional_labels.iter() {
-        if is_managed(key) && !is_reserved(key) {
-            labels.overwrite(key, value);
-        }
-    }
     labels.promote();
     labels.finish()
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Only nodes that are not ready are asked about, and the time counts from when that was seen: at
-//! once, then every monitor period, then ever more rarely ([`Schedule`]); young ones when they are
+//! once, then every monitor period, then ever more rarely; young ones when they are
 //! old enough to be deleted. A node is deleted only if
 //! all of this holds:
 //! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
@@ -22,7 +22,7 @@
 //! - the [`DeletionLimiter`] allows it, which wants another node to be found, and the provider, asked once more about itself,
 //!   is ready; or an operator confirms this deletion.
 //!
-//! A node whose instance is stopped gets a taint, and if an operator asks for that, a second one later ([`InService`]).
+//! A node whose instance is stopped gets a taint, and if an operator asks for that, a second one later (`out_of_service`).
 //!
 //! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
 //! that look like gaps: a node whose machine was made again under its name (with a new provider ID) is
@@ -37,24 +37,26 @@ use crate::{
     api_time::after,
     node::{
         NodeView, Ready,
-        change::{NodeChange, TaintAddition},
-        deletion_limit::{
-            Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Release,
-        },
-        instance::{AskedFor, Lookup, PowerState, is_same_question},
+        change::NodeChange,
+        deletion_limit::{Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal},
+        instance::{Lookup, PowerState, is_same_question, no_instance},
         ownership::NodeScope,
     },
 };
 
 mod out_of_service;
-mod schedule;
 mod verdict;
 
-pub use out_of_service::InService;
-pub use schedule::Schedule;
 pub use verdict::{
-    Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Withheld,
+    Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Measure, Withheld,
 };
+
+/// Checks that are made one period apart, as upstream makes all of them: by then a node that will
+/// be ready again soon mostly is. Each further one is twice as far.
+const PROMPT: u32 = 6;
+
+/// The longest time between two checks, unless the period itself is longer.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Answers in a row that a machine is absent have to span this much before its volumes are detached.
 const WITH_VOLUMES: Duration = Duration::from_mins(1);
@@ -108,7 +110,12 @@ struct Watched {
     since: Timestamp,
     /// Last Ready status, and since when.
     heard: (Ready, Option<Timestamp>),
-    schedule: Schedule,
+    /// Checks that were made.
+    checks: u32,
+    /// When the next check is due.
+    due: Timestamp,
+    /// The measure that was withheld last, and why.
+    withheld: Option<(Measure, &'static str)>,
     /// The API server has deleted it, and the watch has not delivered that yet.
     is_deleted: bool,
 }
@@ -172,7 +179,9 @@ impl Lifecycle {
             heard,
             // Nothing could follow before, and the machines of a cluster that is being made would all
             // be asked about twice: most nodes are ready by then.
-            schedule: Schedule::starting(visible(now, now, node, facts)),
+            due: visible(now, now, node, facts),
+            checks: 0,
+            withheld: None,
             is_deleted: false,
         });
         if watched.heard != heard {
@@ -182,11 +191,10 @@ impl Lifecycle {
             self.limiter.unconfirm(&node.name);
             self.stops.unconfirm(&node.name);
         }
-        let due = watched.schedule.due();
-        if due <= now {
+        if watched.due <= now {
             Check::Ask
         } else {
-            Check::At(due)
+            Check::At(watched.due)
         }
     }
 
@@ -201,7 +209,10 @@ impl Lifecycle {
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleDecision {
         if let Some(watched) = self.watched.get_mut(&node.name) {
-            watched.schedule.checked(now, self.period);
+            watched.checks = watched.checks.saturating_add(1);
+            let doublings = watched.checks.saturating_sub(PROMPT).min(16);
+            let pause = self.period.saturating_mul(1 << doublings);
+            watched.due = after(now, pause.min(LONGEST.max(self.period)));
         }
         let next = self.check(now, node, facts);
         let action = match next {
@@ -218,44 +229,62 @@ impl Lifecycle {
             LifecycleAction::Delete(_) | LifecycleAction::TakeOutOfService(_) => {
                 Some(after(now, self.period))
             }
-            LifecycleAction::Withhold(withheld) => withheld.until(),
-            LifecycleAction::KeepInService(why) => why.until(),
+            LifecycleAction::Withhold(_, withheld) => withheld.until(),
             _ => None,
         };
-        let next = match (sooner, self.watched.get_mut(&node.name)) {
-            (Some(at), Some(watched)) => {
-                watched.schedule.no_later_than(at);
-                Check::At(watched.schedule.due())
+        let Some(watched) = self.watched.get_mut(&node.name) else {
+            return LifecycleDecision { action, next };
+        };
+        // A last look may still withhold a measure.
+        if !matches!(
+            action,
+            LifecycleAction::Withhold(..)
+                | LifecycleAction::Delete(_)
+                | LifecycleAction::TakeOutOfService(_)
+        ) {
+            watched.withheld = None;
+        }
+        let next = match sooner {
+            Some(at) => {
+                watched.due = watched.due.min(at);
+                Check::At(watched.due)
             }
-            _ => next,
+            None => next,
         };
         LifecycleDecision { action, next }
     }
 
-    /// Decides whether `deletion`, which follows from an answer, may be sent now. `provider_trouble` is what the provider
+    /// Decides whether `measure`, which follows from an answer, may be taken now. `provider_trouble` is what the provider
     /// reported about itself after the answer; `None` if it is ready.
     ///
     /// # Errors
-    /// The provider is not ready, or another loop's answer contradicts the deletion. Neither counts against an
-    /// operator's confirmation.
+    /// The provider is not ready, or another loop's answer contradicts the measure.
     pub fn last_look(
         &mut self,
         node: &NodeView,
-        deletion: &Deletion,
+        measure: Measure,
         provider_trouble: Option<Box<str>>,
     ) -> Result<(), Withheld> {
-        if deletion.release == Release::Operator {
-            return Ok(());
-        }
+        let limiter = match measure {
+            Measure::Deletion => &mut self.limiter,
+            Measure::OutOfService => &mut self.stops,
+        };
         let why = match provider_trouble {
             Some(reason) => Withheld::ProviderNotReady { reason },
-            None => match self.limiter.contradiction(&node.name) {
+            None => match limiter.contradiction(&node.name) {
                 Some(refusal) => refusal.into(),
                 None => return Ok(()),
             },
         };
-        self.limiter.withheld(&node.name);
+        limiter.withheld(&node.name);
         Err(why)
+    }
+
+    /// Notes that `measure` is withheld from `node`. Returns true if it, or the reason, is another than it was last.
+    pub fn is_news(&mut self, node: &NodeView, measure: Measure, why: &Withheld) -> bool {
+        let news = Some((measure, why.as_str()));
+        let watched = self.watched.get_mut(&node.name);
+        watched.is_some_and(|watched| std::mem::replace(&mut watched.withheld, news) != news)
     }
 
     /// An operator confirms all deletions that are withheld now, of which there are `expected` at most. Returns the names of
@@ -271,7 +300,7 @@ impl Lifecycle {
         let names = self.limiter.confirm_withheld(expected)?;
         for name in &names {
             if let Some(watched) = self.watched.get_mut(name) {
-                watched.schedule.no_later_than(now);
+                watched.due = watched.due.min(now);
             }
         }
         Ok(names)
@@ -433,7 +462,7 @@ impl Lifecycle {
                 return LifecycleAction::Keep;
             }
         };
-        TaintAddition::shutdown(node).map_or(action, LifecycleAction::AddShutdownTaint)
+        NodeChange::add_shutdown_taint(node).map_or(action, LifecycleAction::AddShutdownTaint)
     }
 
     fn absent(
@@ -448,17 +477,18 @@ impl Lifecycle {
             self.limiter.dismiss(&node.name);
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
+        let withhold = |why| LifecycleAction::Withhold(Measure::Deletion, why);
         if !facts.scope.owns(node) {
-            return LifecycleAction::Withhold(Withheld::NotOwned);
+            return withhold(Withheld::NotOwned);
         }
         let watched = self.watched.get(&node.name);
         let since = watched.map_or(now, |watched| watched.since);
         let until = visible(now, since, node, facts);
         if now < until {
-            return LifecycleAction::Withhold(Withheld::Young { until });
+            return withhold(Withheld::Young { until });
         }
         let never_found = self.is_never_found(node, facts);
-        let never_found = never_found.then(|| AskedFor::about(node));
+        let never_found = never_found.then(|| no_instance(node));
         let absent = Absent {
             nodes: facts.nodes,
             more_answers: u32::from(node.has_volumes_in_use),
@@ -470,28 +500,26 @@ impl Lifecycle {
             is_announced: node.is_end_announced(),
             is_labelled: node.is_deletion_confirmed(),
         };
-        let never_found = match never_found {
+        if let Some(question) = &never_found
+            && node.ready != Ready::Unknown
+        {
             // Its kubelet lives.
-            Some(question) if node.ready != Ready::Unknown => {
-                self.limiter.absent_and_kept(now, &node.name, absent);
-                let until = None;
-                return LifecycleAction::Withhold(Withheld::NeverFound { question, until });
-            }
-            never_found => never_found,
-        };
+            self.limiter.absent_and_kept(now, &node.name, absent);
+            let question = question.clone();
+            let until = None;
+            return withhold(Withheld::NeverFound { question, until });
+        }
         match (self.limiter.absent(now, &node.name, absent), never_found) {
             (Ok(release), never_found) => LifecycleAction::Delete(Deletion {
-                uid: node.uid.clone(),
-                resource_version: node.resource_version.clone(),
                 release,
                 never_found,
             }),
             (Err(DeletionRefusal::LookAgain { at }), Some(question)) => {
                 self.limiter.withheld(&node.name);
                 let until = Some(at);
-                LifecycleAction::Withhold(Withheld::NeverFound { question, until })
+                withhold(Withheld::NeverFound { question, until })
             }
-            (Err(refusal), _) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
+            (Err(refusal), _) => withhold(refusal.into()),
         }
     }
 }

@@ -2,9 +2,7 @@
 //! taint ahead of time.
 //!
 //! The controller changes its own alone, which carry [`ANNOUNCED`]: a condition of that type with another reason, and a taint
-//! of that key with another value, are an operator's and stay as they are. An announcement that a Node does not show yet is
-//! written with the first answer. A change and an end are written once two answers in a row say the same, so that a provider
-//! that says now this and now that costs no writes, and one answer that forgets the maintenance takes nothing away.
+//! of that key with another value, are an operator's and stay as they are.
 
 use std::time::Duration;
 
@@ -15,10 +13,8 @@ use crate::{
     condition::{self, ConditionChange, Status},
     event::EventContent,
     node::{
-        EFFECT_PREFER_NO_SCHEDULE, NodeView, TAINT_MAINTENANCE, Taint,
-        change::{NodeChange, TaintAddition, TaintRemoval},
-        effects::EffectsWrite,
-        instance::Instance,
+        EFFECT_PREFER_NO_SCHEDULE, NodeView, TAINT_MAINTENANCE, Taint, change::NodeChange,
+        effects::EffectsWrite, instance::Instance,
     },
 };
 
@@ -52,10 +48,8 @@ pub struct MaintenanceSettings {
 pub enum MaintenanceWrite {
     /// The condition is set or removed.
     Condition(EffectsWrite),
-    /// The taint is added.
-    AddTaint(TaintAddition),
-    /// The taint is removed.
-    RemoveTaint(NodeChange),
+    /// The taint is added or removed.
+    Taint(NodeChange),
 }
 
 impl PlannedMaintenance {
@@ -100,22 +94,12 @@ impl MaintenanceWrite {
     }
 }
 
-impl NodeView {
-    /// Returns true if it has the condition or the taint of this module.
-    pub fn shows_maintenance(&self) -> bool {
-        condition::find(&self.conditions, MAINTENANCE_PLANNED).is_some()
-            || self.taints.iter().any(Taint::is_of_maintenance)
-    }
-}
-
-/// The next write for `node`, whose machine is `instance`; none if it has all that it should have. `is_repeated`: the answer
-/// before said the same of the maintenance. Nothing is decided about a Node that is not initialised, or of which this is not
-/// the machine.
+/// The next write for `node`, whose machine is `instance`; none if it has all that it should have. Nothing is decided about a Node
+/// that is not initialised, or of which this is not the machine.
 pub fn plan(
     now: Timestamp,
     node: &NodeView,
     instance: &Instance,
-    is_repeated: bool,
     settings: MaintenanceSettings,
 ) -> Option<MaintenanceWrite> {
     if node.is_uninitialized() || instance.is_other_than(node) {
@@ -127,20 +111,19 @@ pub fn plan(
         .filter(|_| !settings.taint_before.is_zero())
         .and_then(|maintenance| maintenance.starts_at)
         .is_some_and(|starts_at| starts_at <= after(now, settings.taint_before));
-    condition(now, node, is_shown, is_repeated)
+    condition(now, node, is_shown)
         .map(MaintenanceWrite::Condition)
-        .or_else(|| taint(node, is_due, is_repeated))
+        .or_else(|| taint(node, is_due).map(MaintenanceWrite::Taint))
 }
 
 fn condition(
     now: Timestamp,
     node: &NodeView,
     maintenance: Option<&PlannedMaintenance>,
-    is_repeated: bool,
 ) -> Option<EffectsWrite> {
     let conditions = &node.conditions;
     if let Some(held) = condition::find(conditions, MAINTENANCE_PLANNED)
-        && (&*held.reason != ANNOUNCED || !is_repeated)
+        && &*held.reason != ANNOUNCED
     {
         return None;
     }
@@ -156,27 +139,21 @@ fn condition(
         None => ConditionChange::remove(conditions, MAINTENANCE_PLANNED),
     };
     Some(EffectsWrite {
-        uid: node.uid.clone(),
         // An operator may have written a condition of this type that the store does not show yet.
-        resource_version: Some(node.resource_version.clone()),
-        annotations: Vec::new(),
-        conditions: vec![change?],
-        heartbeat: now,
+        only_this_version: true,
+        ..EffectsWrite::of_condition(now, change?)
     })
 }
 
-fn taint(node: &NodeView, is_due: bool, is_repeated: bool) -> Option<MaintenanceWrite> {
+fn taint(node: &NodeView, is_due: bool) -> Option<NodeChange> {
     let held = node.taints.iter().find(|taint| taint.is_of_maintenance());
     match held {
-        None if is_due => Some(MaintenanceWrite::AddTaint(TaintAddition {
-            uid: node.uid.clone(),
-            resource_version: None,
-            taint: Taint::new(TAINT_MAINTENANCE, ANNOUNCED, EFFECT_PREFER_NO_SCHEDULE),
-            create_taints: node.taints.is_empty(),
-        })),
-        Some(held) if &*held.value == ANNOUNCED && !is_due && is_repeated => {
-            let removals = TaintRemoval::of(node, Taint::is_of_maintenance);
-            NodeChange::of(node, removals, None, Vec::new()).map(MaintenanceWrite::RemoveTaint)
+        None if is_due => {
+            let taint = Taint::new(TAINT_MAINTENANCE, ANNOUNCED, EFFECT_PREFER_NO_SCHEDULE);
+            Some(NodeChange::add_taint(taint))
+        }
+        Some(held) if &*held.value == ANNOUNCED && !is_due => {
+            NodeChange::remove_taints(node, Taint::is_of_maintenance).unless_empty()
         }
         _ => None,
     }

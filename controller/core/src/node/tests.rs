@@ -1,8 +1,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{NetworkUnavailable, NodeView, Ready};
-use crate::{condition::Status, fixture, string_map::StringMap};
+use super::{NodeView, Ready};
+use crate::{fixture, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
     serde_json::from_str(&json.to_string()).unwrap()
@@ -43,39 +43,6 @@ fn a_real_node_becomes_its_view() {
         Some("2026-11-21T10:01:02Z".parse().unwrap())
     );
     assert_eq!(&*node.system_uuid, "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8");
-    assert_eq!(node.network_unavailable, None);
-}
-
-#[test]
-fn network_unavailable_is_read_with_its_reason_and_time() {
-    let with = |condition: Value| {
-        let mut json = fixture::full_node();
-        let conditions = json["status"]["conditions"].as_array_mut().unwrap();
-        conditions.push(condition);
-        view(&json).network_unavailable.map(|condition| *condition)
-    };
-    let read = with(json!({
-        "type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated",
-        "message": "RouteController created a route",
-        "lastTransitionTime": "2026-11-21T10:01:02Z",
-    }));
-    let expected = NetworkUnavailable {
-        status: Some(Status::False),
-        reason: "RouteCreated".into(),
-        message: "RouteController created a route".into(),
-        since: Some("2026-11-21T10:01:02Z".parse().unwrap()),
-    };
-    assert_eq!(read, Some(expected));
-    let odd = with(json!({
-        "type": "NetworkUnavailable", "status": "Perhaps", "reason": null, "lastTransitionTime": "-",
-    }));
-    let expected = NetworkUnavailable {
-        status: None,
-        reason: "".into(),
-        message: "".into(),
-        since: None,
-    };
-    assert_eq!(odd, Some(expected));
 }
 
 /// The domain tells other components' conditions from Kubernetes' own.

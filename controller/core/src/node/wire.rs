@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
-    Taint, maintenance::MAINTENANCE_PLANNED,
+    ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NodeAddress, NodeView, Ready, Taint,
+    maintenance::MAINTENANCE_PLANNED,
 };
 use crate::{
     condition::{self, Condition},
@@ -64,7 +64,6 @@ impl From<NodeJson> for NodeView {
             status,
         } = node;
         let ready = condition::find(&status.conditions, "Ready");
-        let network = condition::find(&status.conditions, NETWORK_UNAVAILABLE);
         Self {
             name: metadata.name,
             uid: metadata.uid,
@@ -85,14 +84,6 @@ impl From<NodeJson> for NodeView {
                 _ => Ready::Unknown,
             },
             ready_since: ready.and_then(|c| c.last_transition_time),
-            network_unavailable: network.map(|c| {
-                Box::new(NetworkUnavailable {
-                    status: condition::Status::parse(&c.status),
-                    reason: c.reason.clone(),
-                    message: c.message.clone(),
-                    since: c.last_transition_time,
-                })
-            }),
             conditions: qualified(status.conditions),
             system_uuid: status.node_info.system_uuid,
             has_volumes_in_use: !status.volumes_in_use.is_empty(),
@@ -102,7 +93,8 @@ impl From<NodeJson> for NodeView {
 
 fn qualified(mut conditions: Vec<Condition>) -> Box<[Condition]> {
     conditions.retain(|condition| {
-        condition.kind.contains('/') || &*condition.kind == MAINTENANCE_PLANNED
+        condition.kind.contains('/')
+            || [MAINTENANCE_PLANNED, NETWORK_UNAVAILABLE].contains(&&*condition.kind)
     });
     conditions.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
     conditions.into()

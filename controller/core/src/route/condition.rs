@@ -11,46 +11,9 @@ use super::{
 };
 use crate::{
     cidr::Cidr,
-    condition::Status,
-    node::{NetworkUnavailable, NodeView},
+    condition::{self, ConditionChange, Status},
+    node::{NETWORK_UNAVAILABLE, NodeView, effects::EffectsWrite},
 };
-
-const CREATED: &str = "RouteCreated";
-const NOT_CREATED: &str = "NoRouteCreated";
-
-/// A write of [`crate::node::NETWORK_UNAVAILABLE`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkConditionWrite {
-    /// UID of the Node.
-    pub uid: Box<str>,
-    /// `status`.
-    pub status: Status,
-    /// `reason`.
-    pub reason: &'static str,
-    /// `message`.
-    pub message: Box<str>,
-    /// `lastHeartbeatTime`.
-    pub heartbeat: Timestamp,
-    /// `lastTransitionTime`: stays as long as the status does.
-    pub since: Timestamp,
-}
-
-impl NetworkConditionWrite {
-    /// The view of whatever `node` is by now once this is written.
-    #[must_use]
-    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        NodeView {
-            network_unavailable: Some(Box::new(NetworkUnavailable {
-                status: Some(self.status),
-                reason: self.reason.into(),
-                message: self.message.clone(),
-                since: Some(self.since),
-            })),
-            resource_version: resource_version.into(),
-            ..node.clone()
-        }
-    }
-}
 
 /// The condition to write for `node`, if it is not as it should be. The routes that
 /// are there decide. `failed` has the destinations for which no route could be made when that
@@ -60,35 +23,22 @@ pub fn condition(
     node: &NodeView,
     failed: &BTreeMap<Cidr, String>,
     facts: &RouteFacts<'_>,
-) -> Option<NetworkConditionWrite> {
+) -> Option<EffectsWrite> {
     let (status, reason, message) = match state(node, failed, facts)? {
         NodeRoutes::Complete => (
             Status::False,
-            CREATED,
-            "RouteController created a route".into(),
+            "RouteCreated",
+            "RouteController created a route".to_owned(),
         ),
-        NodeRoutes::Incomplete(why) => {
-            let text = "RouteController failed to create a route";
-            (Status::True, NOT_CREATED, [text, &why].concat())
-        }
+        NodeRoutes::Incomplete(why) => (
+            Status::True,
+            "NoRouteCreated",
+            format!("RouteController failed to create a route{why}"),
+        ),
     };
-    let current = node.network_unavailable.as_deref();
-    let same = current.filter(|current| current.status == Some(status));
-    // The message of a failure names its cause, which may be another one by now.
-    let is_said = |current: &NetworkUnavailable| {
-        *current.reason == *reason && (status == Status::False || *current.message == *message)
-    };
-    if same.is_some_and(is_said) {
-        return None;
-    }
-    Some(NetworkConditionWrite {
-        uid: node.uid.clone(),
-        status,
-        reason,
-        message: message.into(),
-        heartbeat: now,
-        since: same.and_then(|current| current.since).unwrap_or(now),
-    })
+    let (conditions, kind) = (&node.conditions, NETWORK_UNAVAILABLE);
+    let change = ConditionChange::set(now, conditions, kind, status, reason, &message)?;
+    Some(EffectsWrite::of_condition(now, change))
 }
 
 /// The state of the routes to one Node.
@@ -118,7 +68,7 @@ fn state(
     for cidr in cidrs {
         if facts.table.needs_list(cidr) && !failed.contains_key(&cidr) {
             // A Node that has the condition may have its routes.
-            let is_new = node.network_unavailable.is_none();
+            let is_new = condition::find(&node.conditions, NETWORK_UNAVAILABLE).is_none();
             let why = facts.list_failure.filter(|_| is_new)?;
             let why = format!(": the routes cannot be listed: {why}");
             return Some(NodeRoutes::Incomplete(why));

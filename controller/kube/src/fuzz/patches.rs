@@ -9,12 +9,11 @@ use outrigger_core::{
     forbidden_addresses::ForbiddenAddresses,
     node::{
         NodeView,
-        address::DesiredAddresses,
         answer::{RawInstance, Rules},
-        change::{PodCidrsWrite, TaintAddition},
+        change::NodeChange,
         effects,
-        initialize::{Policy, addresses, plan},
         ownership::Prefixes,
+        plan::{Policy, plan},
     },
     service::{
         FINALIZER, Ingress, PortStatus, ServiceView,
@@ -198,12 +197,12 @@ proptest! {
         let Ok(view) = serde_json::from_value::<NodeView>(node.clone()) else {
             return Ok(());
         };
-        if let Some(addition) = TaintAddition::shutdown(&view) {
-            check_node(&node, &Write::Taint(addition), &["/spec/taints"]);
+        if let Some(change) = NodeChange::add_shutdown_taint(&view) {
+            check_node(&node, &Write::Node(change), &["/spec/taints"]);
         }
         if view.pod_cidrs.is_empty() {
             let cidrs = cidrs.into_iter().map(Into::into).collect();
-            let write = Write::PodCidrs(PodCidrsWrite { uid: view.uid.clone(), cidrs });
+            let write = Write::PodCidrs(cidrs);
             check_node(&node, &write, &["/spec/podCIDR", "/spec/podCIDRs"]);
         }
         let prefixes = Prefixes::new("p", [] as [&str; 0]).unwrap();
@@ -213,13 +212,14 @@ proptest! {
             return Ok(());
         };
         let policy = Policy { without_provider_id: true, ..Policy::default() };
-        if let Ok(plan) = plan(&view, &instance, &policy)
-            && let Some(change) = plan.change
-        {
+        let Ok(plan) = plan(&view, &instance, &policy) else {
+            return Ok(());
+        };
+        if let Some(change) = plan.change {
             let paths = ["/spec/taints", "/spec/providerID", "/metadata/labels"];
             check_node(&node, &Write::Node(change), &paths);
         }
-        if let Ok(DesiredAddresses::Changed(addresses)) = addresses(&view, &instance) {
+        if let Some(addresses) = plan.addresses {
             let write = Write::Addresses(addresses);
             if let Some(patch) = write.exact_patch(&view) {
                 check_patch(&node, &view, &write, &patch, &["/status/addresses"]);

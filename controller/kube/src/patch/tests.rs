@@ -1,9 +1,6 @@
 use outrigger_core::{
-    condition::{Condition, Status},
-    node::{
-        Taint,
-        change::{LabelWrite, TaintRemoval},
-    },
+    condition::Condition,
+    node::{Taint, change::LabelWrite},
     volume::{NodeRequirement, NodeTerm, VolumePatch},
 };
 use serde_json::json;
@@ -11,24 +8,22 @@ use serde_json::json;
 use super::*;
 use crate::{nodes::Write, volumes::operations, writer::ObjectWrite};
 
+/// A Node with this spec.
+fn view(spec: &Value) -> NodeView {
+    let metadata = json!({"name": "n", "uid": "u", "resourceVersion": "7", "labels": {"own": "x"}});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
 #[test]
 fn a_node_change_names_what_it_presumes() {
+    let taints = json!([
+        {"key": "k", "effect": "NoSchedule"},
+        {"key": "other", "effect": "NoSchedule"},
+        {"key": "k", "value": "v", "effect": "NoSchedule"},
+    ]);
+    let object = view(&json!({"taints": taints}));
     let change = NodeChange {
-        uid: "u".into(),
-        remove_taints: vec![
-            TaintRemoval {
-                index: 2,
-                key: "k".into(),
-                effect: "NoSchedule".into(),
-                value: Some("v".into()),
-            },
-            TaintRemoval {
-                index: 0,
-                key: "k".into(),
-                effect: "NoSchedule".into(),
-                value: None,
-            },
-        ],
+        remove_taints: vec![object.taints[0].clone(), object.taints[2].clone()],
         provider_id: Some("mock://1".into()),
         labels: vec![
             LabelWrite {
@@ -42,7 +37,7 @@ fn a_node_change_names_what_it_presumes() {
                 must_be_absent: false,
             },
         ],
-        create_labels: false,
+        ..NodeChange::default()
     };
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},
@@ -57,39 +52,51 @@ fn a_node_change_names_what_it_presumes() {
         {"op": "add", "path": "/metadata/labels/a~1b~0c", "value": "1"},
         {"op": "add", "path": "/metadata/labels/d", "value": "2"},
     ]);
-    assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
+    assert_eq!(
+        serde_json::to_value(node(&change, &object)).unwrap(),
+        expected
+    );
 }
 
 #[test]
 fn a_taint_that_would_do_harm_to_a_changed_node_names_its_version() {
-    let addition = TaintAddition {
-        uid: "u".into(),
-        resource_version: Some("7".into()),
-        taint: Taint::new("k", "v", "NoExecute"),
-        create_taints: false,
+    let change = NodeChange {
+        add_taint: Some(Taint::new("k", "v", "NoExecute")),
+        only_this_version: true,
+        ..NodeChange::default()
     };
+    let object = view(&json!({"taints": [{"key": "other", "effect": "NoExecute"}]}));
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
         {"op": "add", "path": "/spec/taints/-", "value": {"key": "k", "value": "v", "effect": "NoExecute"}},
     ]);
-    assert_eq!(serde_json::to_value(taint(&addition)).unwrap(), expected);
+    assert_eq!(
+        serde_json::to_value(node(&change, &object)).unwrap(),
+        expected
+    );
+    // A list is made first where there is none.
+    let patch = serde_json::to_value(node(&change, &view(&json!({})))).unwrap();
+    assert_eq!(
+        patch[3],
+        json!({"op": "add", "path": "/spec/taints", "value": []})
+    );
 }
 
 /// I-14.
 #[test]
 fn pod_cidrs_are_written_only_where_there_are_none() {
-    let write = PodCidrsWrite {
-        uid: "u".into(),
-        cidrs: ["10.0.1.0/24".into(), "fd00:1::/64".into()].into(),
-    };
+    let cidrs = ["10.0.1.0/24".into(), "fd00:1::/64".into()];
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/spec/podCIDRs", "value": null},
         {"op": "add", "path": "/spec/podCIDR", "value": "10.0.1.0/24"},
         {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.1.0/24", "fd00:1::/64"]},
     ]);
-    assert_eq!(serde_json::to_value(pod_cidrs(&write)).unwrap(), expected);
+    assert_eq!(
+        serde_json::to_value(pod_cidrs(&cidrs, "u")).unwrap(),
+        expected
+    );
     let mut view: NodeView = serde_json::from_value(
         json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}),
     )
@@ -98,8 +105,8 @@ fn pod_cidrs_are_written_only_where_there_are_none() {
         "metadata": {"uid": "u", "resourceVersion": "7"},
         "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00:1::/64"]},
     });
-    assert_eq!(exact_pod_cidrs(&write, &view), exact);
-    let write = Write::PodCidrs(write);
+    assert_eq!(exact_pod_cidrs(&cidrs, &view), exact);
+    let write = Write::PodCidrs(cidrs.into());
     assert!(write.exact_patch(&view).is_some());
     view.pod_cidrs = ["10.0.2.0/24".into()].into();
     assert!(write.exact_patch(&view).is_none());
@@ -108,15 +115,16 @@ fn pod_cidrs_are_written_only_where_there_are_none() {
 #[test]
 fn labels_are_made_before_a_first_label() {
     let change = NodeChange {
-        uid: "u".into(),
-        remove_taints: Vec::new(),
-        provider_id: None,
         labels: vec![LabelWrite {
             key: "d".into(),
             value: "2".into(),
             must_be_absent: true,
         }],
-        create_labels: true,
+        ..NodeChange::default()
+    };
+    let object = NodeView {
+        labels: [("", ""); 0].into_iter().collect(),
+        ..view(&json!({}))
     };
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},
@@ -124,7 +132,10 @@ fn labels_are_made_before_a_first_label() {
         {"op": "add", "path": "/metadata/labels", "value": {}},
         {"op": "add", "path": "/metadata/labels/d", "value": "2"},
     ]);
-    assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
+    assert_eq!(
+        serde_json::to_value(node(&change, &object)).unwrap(),
+        expected
+    );
 }
 
 #[test]
@@ -179,31 +190,6 @@ fn an_address_list_is_replaced_only_in_an_order_that_the_api_server_keeps() {
 
 ///
 #[test]
-fn a_condition_is_merged_by_its_type_into_the_node_of_its_uid() {
-    let at = |text: &str| text.parse().unwrap();
-    let write = NetworkConditionWrite {
-        uid: "u".into(),
-        status: Status::True,
-        reason: "NoRouteCreated",
-        message: "no".into(),
-        heartbeat: at("2026-01-02T03:04:05.678Z"),
-        since: at("2026-01-01T00:00:00Z"),
-    };
-    let expected = json!({
-        "metadata": {"uid": "u"},
-        "status": {"conditions": [{
-            "type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated",
-            "message": "no", "lastHeartbeatTime": "2026-01-02T03:04:05Z",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }]},
-    });
-    let patch = Patch::Strategic(network_condition(&write));
-    assert_eq!(serde_json::to_value(&patch).unwrap(), expected);
-    let none = Patch::Json(Vec::new());
-    assert_eq!(serde_json::to_value(&none).unwrap(), json!([]));
-}
-
-#[test]
 fn effects_name_each_annotation_and_condition_by_its_key() {
     let at = |text: &str| text.parse().unwrap();
     let condition = Condition {
@@ -214,15 +200,15 @@ fn effects_name_each_annotation_and_condition_by_its_key() {
         last_transition_time: Some(at("2026-01-01T00:00:00Z")),
     };
     let write = EffectsWrite {
-        uid: "u".into(),
-        resource_version: None,
         annotations: vec![("x/a".into(), Some("1".into())), ("x/b".into(), None)],
         conditions: vec![
             ConditionChange::Set(condition),
             ConditionChange::Remove("x/B".into()),
         ],
         heartbeat: at("2026-01-02T03:04:05.678Z"),
+        only_this_version: false,
     };
+    let object = view(&json!({}));
     let expected = json!({
         "metadata": {"uid": "u", "annotations": {"x/a": "1", "x/b": null}},
         "status": {"conditions": [
@@ -234,15 +220,15 @@ fn effects_name_each_annotation_and_condition_by_its_key() {
             {"type": "x/B", "$patch": "delete"},
         ]},
     });
-    assert_eq!(effects(&write), expected);
+    assert_eq!(effects(&write, &object), expected);
     let none = EffectsWrite {
-        resource_version: Some("7".into()),
+        only_this_version: true,
         annotations: Vec::new(),
         conditions: Vec::new(),
         ..write
     };
     let expected = json!({"metadata": {"uid": "u", "resourceVersion": "7"}});
-    assert_eq!(effects(&none), expected);
+    assert_eq!(effects(&none, &object), expected);
 }
 
 /// P-25, P-30.

@@ -1,6 +1,6 @@
 use outrigger_core::node::{
-    NodeAddress, NodeView, TAINT_UNINITIALIZED,
-    change::{LabelWrite, NodeChange, TaintRemoval},
+    NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint,
+    change::{LabelWrite, NodeChange},
 };
 use outrigger_runtime::fence::Fence;
 use serde_json::{Value, json};
@@ -85,19 +85,13 @@ impl Rig {
     }
 }
 
-/// The removal of the taint at the place `index` of the Node `n1`.
-fn initialize(index: usize) -> Write {
+/// The end of the taint of the Node `n1`.
+fn initialize() -> Write {
     Write::Node(NodeChange {
-        uid: "uid-n1".into(),
-        remove_taints: vec![TaintRemoval {
-            index,
-            key: TAINT_UNINITIALIZED.into(),
-            effect: "NoSchedule".into(),
-            value: None,
-        }],
+        remove_taints: vec![Taint::new(TAINT_UNINITIALIZED, "true", "NoSchedule")],
         provider_id: Some("p://1".into()),
         labels: vec![label("zone", "a")],
-        create_labels: false,
+        ..NodeChange::default()
     })
 }
 
@@ -111,11 +105,8 @@ fn label(key: &str, value: &str) -> LabelWrite {
 
 fn labels(labels: Vec<LabelWrite>) -> Write {
     Write::Node(NodeChange {
-        uid: "uid-n1".into(),
-        remove_taints: Vec::new(),
-        provider_id: None,
         labels,
-        create_labels: false,
+        ..NodeChange::default()
     })
 }
 
@@ -142,7 +133,7 @@ async fn a_node_that_is_as_it_was_read_takes_one_request_each_for_metadata_and_a
         node["spec"]["taints"][1] = other;
     });
     rig.watch();
-    rig.write(&initialize(0)).await.unwrap().unwrap();
+    rig.write(&initialize()).await.unwrap().unwrap();
     rig.write(&addresses(&["10.0.0.1", "fd00::1"]))
         .await
         .unwrap()
@@ -170,7 +161,7 @@ async fn the_last_taint_leaves_no_list() {
         node["spec"]["taints"].as_array_mut().unwrap().truncate(1);
     });
     rig.watch();
-    rig.write(&initialize(0)).await.unwrap().unwrap();
+    rig.write(&initialize()).await.unwrap().unwrap();
     assert_eq!(rig.patches(), 1);
     let node = rig.cluster.node("n1").unwrap();
     assert_eq!(node["spec"], json!({"providerID": "p://1"}));
@@ -184,7 +175,7 @@ async fn a_change_of_another_client_costs_one_request_more_and_stays() {
         taints.push(json!({"key": "theirs", "effect": "NoSchedule"}));
         node["metadata"]["labels"]["theirs"] = json!("x");
     });
-    rig.write(&initialize(0)).await.unwrap().unwrap();
+    rig.write(&initialize()).await.unwrap().unwrap();
     assert_eq!(rig.patches(), 2);
     assert_eq!(rig.keys_of_taints(), ["other", "theirs"]);
     let node = rig.cluster.node("n1").unwrap();
@@ -203,7 +194,7 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
         "the store knows nothing of theirs"
     );
     // The version is the newest, and yet a list of these two would lose the third.
-    let write = rig.write(&initialize(0)).await;
+    let write = rig.write(&initialize()).await;
     assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
     assert_eq!(
         rig.keys_of_taints(),
@@ -211,7 +202,7 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
     );
     // The look at the Node after the refusal has read all of it.
     rig.patches();
-    rig.write(&initialize(1)).await.unwrap().unwrap();
+    rig.write(&initialize()).await.unwrap().unwrap();
     assert_eq!(rig.patches(), 1);
     assert_eq!(rig.keys_of_taints(), ["theirs", "other"]);
 }
@@ -220,7 +211,7 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
 async fn conflicts_without_end_are_an_error_after_two_requests() {
     let rig = Rig::new();
     rig.cluster.refuse("/nodes/n1", 409, usize::MAX);
-    let write = rig.write(&initialize(0)).await;
+    let write = rig.write(&initialize()).await;
     assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
     assert_eq!(rig.patches(), 2);
 }
@@ -230,7 +221,7 @@ async fn a_refusal_that_is_no_conflict_is_not_tried_in_another_form() {
     let rig = Rig::new();
     for code in [403, 422, 500] {
         rig.cluster.refuse("/nodes/n1", code, 1);
-        rig.write(&initialize(0)).await.unwrap_err();
+        rig.write(&initialize()).await.unwrap_err();
         assert_eq!(rig.patches(), 1, "{code}");
     }
 }

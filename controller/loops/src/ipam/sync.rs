@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 use outrigger_core::{
     error_class::ErrorClass,
     event::EventContent,
-    ipam::{self, PodCidrPlan, PodCidrProblem, PodCidrStep},
+    ipam::{self, PodCidrPlan, PodCidrStep},
     node::{
         NodeView,
-        change::PodCidrsWrite,
-        instance::{AskedFor, Lookup},
+        instance::{Lookup, no_instance},
     },
 };
 use tokio::time::Instant;
@@ -37,10 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NOT_AVAILABLE: &str = "CIDRNotAvailable";
 /// CIDRs could not be written (I-16).
 const ASSIGNMENT_FAILED: &str = "CIDRAssignmentFailed";
-/// Two Nodes have the same addresses.
-const DUPLICATE: &str = "DuplicatePodCIDR";
-/// CIDRs that no allocator would give.
-const INVALID: &str = "InvalidPodCIDR";
 
 impl NodeIpam {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
@@ -103,7 +98,7 @@ impl NodeIpam {
         }
         match step {
             PodCidrStep::Nothing => Outcome::Done,
-            PodCidrStep::Write(write) => self.write(node, &write).await,
+            PodCidrStep::Write(cidrs) => self.write(node, &cidrs).await,
             PodCidrStep::AskProvider => Outcome::Retry,
             PodCidrStep::Wait(exhausted) => {
                 self.wait(&node, Duration::ZERO, NOT_AVAILABLE, &exhausted.to_string());
@@ -115,7 +110,7 @@ impl NodeIpam {
                 AWAIT_CLOUD
             }
             PodCidrStep::Refuse(problem) => {
-                let reason = reason(&problem);
+                let reason = problem.reason;
                 if self.wait(&node, Duration::ZERO, reason, &problem.to_string()) {
                     self.metrics.problem(reason);
                 }
@@ -152,9 +147,7 @@ impl NodeIpam {
         }
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
-            Ok(Lookup::Absent { .. }) => {
-                Err((AWAIT_CLOUD, Some(AskedFor::about(node).to_string())))
-            }
+            Ok(Lookup::Absent { .. }) => Err((AWAIT_CLOUD, Some(no_instance(node)))),
             Ok(Lookup::NotManaged { reason }) => {
                 let why = format!("the provider does not manage the Node: {reason}");
                 Err((Outcome::RetryAfter(ASKED_AGAIN), Some(why)))
@@ -169,18 +162,18 @@ impl NodeIpam {
 
     /// I-14 to I-16. The CIDRs stay the Node's whatever the answer is: a write with a lost answer may
     /// have been carried out.
-    async fn write(&self, node: Arc<NodeView>, write: &PodCidrsWrite) -> Outcome {
+    async fn write(&self, node: Arc<NodeView>, cidrs: &[Box<str>]) -> Outcome {
         let decide = |node: &NodeView| -> Result<_, ApiError> {
             let is_wanted =
                 node.pod_cidrs.is_empty() && node.deleted.is_none() && !node.is_paused();
-            Ok(is_wanted.then(|| Write::PodCidrs(write.clone())))
+            Ok(is_wanted.then(|| Write::PodCidrs(cidrs.into())))
         };
         match self.writer.settle(Arc::clone(&node), decide).await {
             Ok(Some(view)) => {
-                if view.pod_cidrs == write.cidrs {
+                if *view.pod_cidrs == *cidrs {
                     self.metrics
-                        .allocated(&write.cidrs, self.state.allocator.lock().ranges());
-                    info!(node = &*node.name, pod_cidrs = %write.cidrs.join(","), "Node has its Pod CIDRs");
+                        .allocated(cidrs, self.state.allocator.lock().ranges());
+                    info!(node = &*node.name, pod_cidrs = %cidrs.join(","), "Node has its Pod CIDRs");
                 }
                 Outcome::Done
             }
@@ -249,14 +242,6 @@ impl NodeIpam {
     fn forget(&self, name: &str, uid: &str) {
         let next = self.state.forget(name, uid);
         self.context.queue.add_all(next, Priority::Fresh);
-    }
-}
-
-/// The reason of the event about `problem`.
-pub(super) const fn reason(problem: &PodCidrProblem) -> &'static str {
-    match problem {
-        PodCidrProblem::Duplicate { .. } => DUPLICATE,
-        _ => INVALID,
     }
 }
 

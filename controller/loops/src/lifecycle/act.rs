@@ -8,12 +8,13 @@ use outrigger_core::{
     event::EventContent,
     node::{
         NodeView, Ready,
-        change::{NodeChange, TaintAddition},
-        deletion_limit::{DeletionRefusal, Release},
-        lifecycle::{Deletion, InService, LifecycleAction, Withheld},
+        change::NodeChange,
+        deletion_limit::Release,
+        lifecycle::{Deletion, LifecycleAction, Measure, Withheld},
     },
     repairs::Undone,
 };
+use tokio::sync::SemaphorePermit;
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
@@ -31,27 +32,17 @@ impl NodeLifecycle {
         boot_id: &str,
         action: LifecycleAction,
     ) -> Result<(), Failed> {
-        // A last look may still withhold a deletion or a taint.
-        if !matches!(
-            action,
-            LifecycleAction::Withhold(_)
-                | LifecycleAction::Delete(_)
-                | LifecycleAction::KeepInService(_)
-                | LifecycleAction::TakeOutOfService(_)
-        ) {
-            self.state.withheld.lock().remove(&node.name);
-        }
         match action {
             LifecycleAction::Keep => Ok(()),
-            LifecycleAction::AddShutdownTaint(taint) => self.add_shutdown_taint(node, taint).await,
-            LifecycleAction::TakeOutOfService(taint) => self.take_out_of_service(node, taint).await,
-            LifecycleAction::KeepInService(why) => {
-                self.keep_in_service(node, &why);
-                Ok(())
+            LifecycleAction::AddShutdownTaint(change) => {
+                self.add_shutdown_taint(node, change).await
+            }
+            LifecycleAction::TakeOutOfService(change) => {
+                self.take_out_of_service(node, change).await
             }
             LifecycleAction::Delete(deletion) => self.delete(node, &deletion).await,
-            LifecycleAction::Withhold(why) => {
-                self.withhold(node, &why);
+            LifecycleAction::Withhold(measure, why) => {
+                self.withhold(node, measure, &why);
                 Ok(())
             }
             LifecycleAction::NotManaged { reason } => {
@@ -71,11 +62,11 @@ impl NodeLifecycle {
     async fn add_shutdown_taint(
         &self,
         node: &Arc<NodeView>,
-        taint: TaintAddition,
+        change: NodeChange,
     ) -> Result<(), Failed> {
         // Never closed.
         let _permit = self.writing.acquire().await;
-        match self.writer.write_once(node, &Write::Taint(taint)).await {
+        match self.writer.write_once(node, &Write::Node(change)).await {
             Ok(_) => {
                 self.state.repairs.lock().remove(&node.name);
                 info!(
@@ -92,26 +83,17 @@ impl NodeLifecycle {
     async fn take_out_of_service(
         &self,
         node: &Arc<NodeView>,
-        taint: TaintAddition,
+        change: NodeChange,
     ) -> Result<(), Failed> {
-        let trouble = self.context.provider.trouble().await;
-        let _permit = self.writing.acquire().await;
-        let look = {
-            let lifecycle = self.state.lifecycle.lock();
-            lifecycle.last_look_at_stop(node, trouble)
-        };
-        if let Err(why) = look {
-            self.note(&node.name, why.as_str(), || why.to_string());
-            self.keep_in_service(node, &why);
+        let Some(_permit) = self.last_look(node, Measure::OutOfService).await else {
             return Ok(());
-        }
-        match self.writer.write_once(node, &Write::Taint(taint)).await {
+        };
+        match self.writer.write_once(node, &Write::Node(change)).await {
             Ok(_) => {
                 let now = self.state.clock.now();
                 let mut lifecycle = self.state.lifecycle.lock();
                 lifecycle.taken_out_of_service(now, &node.name);
                 drop(lifecycle);
-                self.state.withheld.lock().remove(&node.name);
                 self.state.repairs.lock().remove(&node.name);
                 self.metrics.taken_out_of_service();
                 warn!(
@@ -189,25 +171,19 @@ impl NodeLifecycle {
     /// L-7, L-8.
     async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
         let name = &*node.name;
-        let trouble = match deletion.release {
-            Release::Operator => None,
+        // The provider's word does not count against an operator's.
+        let permit = match deletion.release {
+            Release::Operator => self.writing.acquire().await.ok(),
             Release::WithinLimit | Release::SecondLook | Release::Announced => {
-                self.context.provider.trouble().await
+                self.last_look(node, Measure::Deletion).await
             }
         };
-        let _permit = self.writing.acquire().await;
-        let look = {
-            let mut lifecycle = self.state.lifecycle.lock();
-            lifecycle.last_look(node, deletion, trouble)
-        };
-        if let Err(why) = look {
-            self.note(name, why.as_str(), || why.to_string());
-            self.withhold(node, &why);
+        let Some(_permit) = permit else {
             return Ok(());
-        }
-        let event = EventContent::deleting_node(name, deletion.never_found.as_ref());
+        };
+        let event = EventContent::deleting_node(name, deletion.never_found.as_deref());
         self.context.node_event(node, event);
-        match self.writer.delete(name, deletion).await {
+        match self.writer.delete(node).await {
             Ok(()) => {
                 let now = self.state.clock.now();
                 self.state.lifecycle.lock().deleted(now, node);
@@ -232,6 +208,22 @@ impl NodeLifecycle {
                 Err(self.failed(name, "delete the node", &error))
             }
         }
+    }
+
+    /// The permit to write, once the provider was asked about itself; none if `measure` is withheld.
+    async fn last_look(&self, node: &NodeView, measure: Measure) -> Option<SemaphorePermit<'_>> {
+        let trouble = self.context.provider.trouble().await;
+        let permit = self.writing.acquire().await;
+        let look = {
+            let mut lifecycle = self.state.lifecycle.lock();
+            lifecycle.last_look(node, measure, trouble)
+        };
+        if let Err(why) = look {
+            self.note(&node.name, why.as_str(), || why.sentence(measure));
+            self.withhold(node, measure, &why);
+            return None;
+        }
+        permit.ok()
     }
 
     /// Writes the effects of the provider's answer about `node_at_lookup`. If that fails, the next answer has them
@@ -261,65 +253,30 @@ impl NodeLifecycle {
         Failed(error.requeue().into())
     }
 
-    /// Returns true if the reason why something is withheld from the node is another than it was last.
-    pub(super) fn is_news(&self, node: &NodeView, what: &'static str, why: &'static str) -> bool {
-        let mut withheld = self.state.withheld.lock();
-        // Under the lock: its deletion is handled after this, or has been.
-        self.is_there(node)
-            && withheld.insert(Arc::clone(&node.name), (what, why)) != Some((what, why))
-    }
-
     fn is_there(&self, node: &NodeView) -> bool {
         let held = self.context.nodes.get(&node.name);
         held.is_some_and(|held| held.uid == node.uid)
     }
 
-    /// Says once why a node whose machine is stopped stays in service, and again when the reason is another.
-    fn keep_in_service(&self, node: &NodeView, why: &InService) {
-        if !self.is_news(node, "out of service", why.as_str()) {
+    /// Says once why `measure` is withheld from a node, and again when the reason is another.
+    fn withhold(&self, node: &NodeView, measure: Measure, why: &Withheld) {
+        if !self.state.lifecycle.lock().is_news(node, measure, why) {
             return;
         }
-        if matches!(why, InService::NotYet { .. }) {
-            debug!(node = &*node.name, reason = %why, "node not taken out of service yet");
-            return;
-        }
-        self.metrics.kept_in_service(why.as_str());
-        warn!(
-            node = &*node.name,
-            provider_id = &*node.provider_id,
-            reason = %why,
-            "node not taken out of service, though its instance is stopped"
-        );
-        let event = EventContent::node_kept_in_service(&node.name, why);
-        self.context.node_event(node, event);
-    }
-
-    /// Says once why a node stays that has no machine, and again when the reason is another.
-    fn withhold(&self, node: &NodeView, why: &Withheld) {
-        let label = why.as_str();
-        if !self.is_news(node, "deletion", label) {
-            return;
-        }
-        self.metrics.withheld(label);
-        let expected = matches!(
-            why,
-            Withheld::Young { .. } | Withheld::Refused(DeletionRefusal::LookAgain { .. })
-        );
-        if expected {
-            debug!(
-                node = &*node.name,
-                reason = %why,
-                "node not deleted yet, though its instance does not exist"
-            );
+        self.metrics.withheld(measure, why.as_str());
+        let reason = why.sentence(measure);
+        if why.is_expected() {
+            debug!(node = &*node.name, ?measure, reason, "node kept for now");
             return;
         }
         warn!(
             node = &*node.name,
             provider_id = &*node.provider_id,
-            reason = %why,
-            "node not deleted, though its instance does not exist"
+            ?measure,
+            reason,
+            "node kept, though its instance does not exist or is stopped"
         );
-        let event = EventContent::node_deletion_withheld(&node.name, why);
+        let event = EventContent::node_measure_withheld(&node.name, measure, why);
         self.context.node_event(node, event);
     }
 }

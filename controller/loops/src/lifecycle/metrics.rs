@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::node::{deletion_limit::Counts, instance::Lookup};
+use outrigger_core::node::{deletion_limit::Counts, instance::Lookup, lifecycle::Measure};
 use prometheus_client::metrics::{
     counter::Counter,
     family::Family,
@@ -56,8 +56,8 @@ impl LifecycleMetrics {
         };
         self.asked(&Err(unknown));
         self.deleted("confirmed");
-        self.withheld("limit_exceeded");
-        self.kept_in_service("limit_exceeded");
+        self.withheld(Measure::Deletion, "limit_exceeded");
+        self.withheld(Measure::OutOfService, "limit_exceeded");
         self.doubted("stale");
         self.counts.get_or_create(&[("state", "owned")]).set(1);
         self.stops.get_or_create(&[("state", "stopped")]).set(1);
@@ -85,16 +85,16 @@ impl LifecycleMetrics {
         self.deletions.get_or_create(&[("release", release)]).inc();
     }
 
-    pub(super) fn withheld(&self, reason: &'static str) {
-        self.withheld.get_or_create(&[("reason", reason)]).inc();
+    pub(super) fn withheld(&self, measure: Measure, reason: &'static str) {
+        let family = match measure {
+            Measure::Deletion => &self.withheld,
+            Measure::OutOfService => &self.in_service,
+        };
+        family.get_or_create(&[("reason", reason)]).inc();
     }
 
     pub(super) fn taken_out_of_service(&self) {
         self.out_of_service.inc();
-    }
-
-    pub(super) fn kept_in_service(&self, reason: &'static str) {
-        self.in_service.get_or_create(&[("reason", reason)]).inc();
     }
 
     pub(super) fn doubted(&self, reason: &'static str) {

@@ -63,7 +63,7 @@ impl NodeLifecycle {
             Check::Ask => self.ask(node).await,
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
             Check::RemoveTaints(change) => self.remove_taints(node, &change).await,
-            Check::Idle(idle) => self.leave(&node, idle),
+            Check::Idle(idle) => leave(&node, idle),
         }
     }
 
@@ -153,7 +153,7 @@ impl NodeLifecycle {
             (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
             (Ok(()), Check::Ask | Check::RemoveTaints(_)) => Outcome::RetryAfter(Duration::ZERO),
-            (Ok(()), Check::Idle(idle)) => after(idle),
+            (Ok(()), Check::Idle(idle)) => leave(&node, idle),
         }
     }
 
@@ -271,18 +271,13 @@ impl NodeLifecycle {
             self.state.lifecycle.lock().removed(now, &node.name);
         }
     }
-
-    fn leave(&self, node: &NodeView, idle: Idle) -> Outcome {
-        self.state.withheld.lock().remove(&node.name);
-        if !matches!(idle, Idle::Ready) {
-            debug!(node = &*node.name, reason = ?idle, "node is not checked");
-        }
-        after(idle)
-    }
 }
 
-/// When a node is looked at again that is not asked about, unless it changes before.
-const fn after(idle: Idle) -> Outcome {
+/// When `node`, which is not asked about, is looked at again, unless it changes before.
+fn leave(node: &NodeView, idle: Idle) -> Outcome {
+    if !matches!(idle, Idle::Ready) {
+        debug!(node = &*node.name, reason = ?idle, "node is not checked");
+    }
     match idle {
         Idle::NotManaged => Outcome::RetryAfter(ASKED_AGAIN),
         Idle::Ready | Idle::BeingDeleted | Idle::Paused | Idle::Foreign => Outcome::Done,

@@ -2,7 +2,6 @@
 
 mod held;
 mod out_of_service;
-mod without_cloud;
 
 use std::{sync::Arc, time::Duration};
 

@@ -2,7 +2,7 @@
 
 use outrigger_core::{
     error_class::ErrorClass,
-    node::{claims::Duplicate, initialize, instance::AskedFor},
+    node::{claims::Duplicate, plan},
 };
 
 use crate::queue::Outcome;
@@ -16,10 +16,10 @@ pub(super) enum NodeSyncError {
     Lookup(#[from] outrigger_provider::Error),
     /// The provider knows no such machine, perhaps not yet. Deleting is another loop's business.
     #[error("failed to get instance metadata: instance not found: {0}")]
-    Absent(AskedFor),
+    Absent(String),
     /// The answer and the node do not go together.
     #[error(transparent)]
-    Plan(#[from] initialize::Error),
+    Plan(#[from] plan::Error),
     /// Another node has the provider id.
     #[error(transparent)]
     Duplicate(#[from] Duplicate),

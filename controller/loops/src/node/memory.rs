@@ -12,9 +12,8 @@ use outrigger_core::{
         NodeAddress, NodeView,
         address::{AddressDoubt, BelievedAddresses, unnamed},
         claims::{Claims, Duplicate},
-        initialize,
         instance::Instance,
-        maintenance::PlannedMaintenance,
+        plan::repair,
     },
     repairs::{Repairs, Undone},
 };
@@ -45,12 +44,8 @@ pub struct CloudNodeState {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct NodeMemory {
     uid: Box<str>,
-    /// Its taint is gone, or may be since the answer to the write got lost, while another write of its initialization is to come.
-    pub(super) is_unfinished: bool,
-    /// It was seen to differ from its machine.
-    pub(super) refresh_input: Option<RefreshInput>,
-    /// Maintenance of its machine as the last sweep read it, where that or the Node shows some.
-    maintenance: Option<MaintenanceReading>,
+    /// Its machine, where the two differ, or did before the last write.
+    pub(super) machine: Option<Arc<Instance>>,
     /// It waits for its initialization, and an event is to say why at this time.
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
@@ -58,18 +53,6 @@ pub(super) struct NodeMemory {
     /// The write that another client has undone last.
     pub(super) undone: Option<Undone>,
     pub(super) repairs: Repairs,
-}
-
-/// Maintenance of a machine as a sweep read it; none: the cloud announces none.
-#[derive(Debug, PartialEq)]
-struct MaintenanceReading(Option<PlannedMaintenance>);
-
-/// The machine that a Node is brought in line with.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct RefreshInput {
-    pub(super) instance: Arc<Instance>,
-    /// The sweep before read the same of its maintenance.
-    pub(super) repeats_maintenance: bool,
 }
 
 impl NodeMemory {
@@ -84,18 +67,9 @@ impl NodeMemory {
         *self == Self::of(&self.uid)
     }
 
-    /// Notes maintenance of the machine of `node` as a sweep reads it. Returns true if the sweep before read the same.
-    pub(super) fn repeats_maintenance(&mut self, node: &NodeView, instance: &Instance) -> bool {
-        let read = &instance.planned_maintenance;
-        let before = self.maintenance.take();
-        let is_relevant = read.is_some() || node.shows_maintenance();
-        self.maintenance = is_relevant.then(|| MaintenanceReading(read.clone()));
-        before.is_some_and(|before| before.0 == *read)
-    }
-
-    /// It is initialised.
-    pub(super) fn finish(&mut self) {
-        self.is_unfinished = false;
+    /// It is in line with `machine`.
+    pub(super) fn finish(&mut self, machine: &Arc<Instance>) {
+        self.machine.take_if(|last| Arc::ptr_eq(last, machine));
         self.report_due = None;
     }
 
@@ -167,26 +141,25 @@ impl CloudNodeState {
 
     /// The fields of `node` to put right since another client has undone it, and the repairs so far.
     pub(super) fn undone(&self, node: &NodeView) -> Option<(Undone, Repairs)> {
-        let all = self.nodes.lock();
-        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
-        let repairs = memory.map(|memory| memory.repairs).unwrap_or_default();
+        let of_node = self.of(node, |memory| (memory.undone, memory.repairs));
+        let (undone, repairs) = of_node.unwrap_or_default();
         if node.is_uninitialized() {
-            let is_again = |memory: &NodeMemory| memory.undone == Some(Undone::Taint);
-            memory
-                .is_some_and(is_again)
-                .then_some((Undone::Taint, repairs))
+            let undone = undone.filter(|undone| *undone == Undone::Taint);
+            undone.map(|undone| (undone, repairs))
         } else {
-            initialize::reconcile(node).map(|_| (Undone::Label, repairs))
+            repair(node).map(|_| (Undone::Label, repairs))
         }
     }
 
-    /// The machine of `node` as it was seen last, if that differs.
-    pub(super) fn refresh_input(&self, node: &NodeView) -> Option<RefreshInput> {
+    /// The machine of `node` as it was seen last, if the two differ.
+    pub(super) fn machine(&self, node: &NodeView) -> Option<Arc<Instance>> {
+        self.of(node, |memory| memory.machine.clone())?
+    }
+
+    fn of<T>(&self, node: &NodeView, read: impl FnOnce(&NodeMemory) -> T) -> Option<T> {
         let all = self.nodes.lock();
-        let memory = all
-            .get(&node.name)
-            .filter(|memory| memory.uid == node.uid)?;
-        memory.refresh_input.clone()
+        let memory = all.get(&node.name);
+        memory.filter(|memory| memory.uid == node.uid).map(read)
     }
 
     /// The addresses of `instance` that count for `node`, and when the provider is to be asked about it again; none if `nodes`
@@ -253,18 +226,8 @@ impl CloudNodeState {
 
     /// Returns true if the provider is to be asked about `node` now, for what its last answer lacks.
     pub(super) fn is_asked_again(&self, node: &NodeView) -> bool {
-        let now = self.clock.now();
-        let all = self.nodes.lock();
-        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
-        let at = memory.and_then(|memory| memory.doubt.ask_at());
-        at.is_some_and(|at| at <= now)
-    }
-
-    /// Returns true if the initialization of `node` needs another write although its taint is gone.
-    pub(super) fn needs_another_write(&self, node: &NodeView) -> bool {
-        let all = self.nodes.lock();
-        let memory = all.get(&node.name).filter(|memory| memory.uid == node.uid);
-        memory.is_some_and(|memory| memory.is_unfinished)
+        let at = self.of(node, |memory| memory.doubt.ask_at()).flatten();
+        at.is_some_and(|at| at <= self.clock.now())
     }
 
     /// Notes the provider ID that `node` has.
@@ -295,9 +258,9 @@ impl CloudNodeState {
         Ok(true)
     }
 
-    /// The node did not get `provider_id` after all. Returns the nodes that were refused an ID.
-    pub(super) fn release(&self, provider_id: &str, node: &str) -> BTreeSet<Arc<str>> {
-        self.claims.lock().release(provider_id, node)
+    /// The node has no provider ID after all. Returns the nodes that were refused an ID.
+    pub(super) fn release(&self, node: &str) -> BTreeSet<Arc<str>> {
+        self.claims.lock().release(node)
     }
 
     /// The node is gone. Returns the nodes that were refused an ID, perhaps its own.
@@ -308,7 +271,7 @@ impl CloudNodeState {
         {
             entry.remove();
         }
-        self.claims.lock().forget(&node.name)
+        self.release(&node.name)
     }
 
     #[cfg(test)]

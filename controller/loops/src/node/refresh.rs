@@ -2,7 +2,7 @@
 //! period, and a write only where something differs.
 //!
 //! ```text
-//!  sweep ─► a list, or full batches spread over the period ─► core::node::refresh::plan
+//!  sweep ─► a list, or full batches spread over the period ─► core::node::plan
 //!             ├ list too large: batches                                     │
 //!             └ nodes that it lacks: looked up singly, up to a budget       │ something to write
 //!                                                                           ▼
@@ -19,17 +19,13 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use outrigger_api::v1::LookupPreference;
 use outrigger_core::node::{
     NodeView, Ready,
-    initialize::{NodeWarning, Policy},
     instance::{Instance, Lookup},
+    plan::{NodeWarning, Policy},
 };
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use super::{
-    CloudNode,
-    memory::{NodeMemory, RefreshInput},
-    sync::policy,
-};
+use super::{CloudNode, memory::NodeMemory, sync::policy};
 use crate::queue::Priority;
 use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
 
@@ -291,7 +287,7 @@ impl Sweep<'_> {
         (cloud_node.on_lookup)(node, answer.ok());
         if answer.is_ok() {
             // An earlier input is stale.
-            let forget = |memory: &mut NodeMemory| memory.refresh_input = None;
+            let forget = |memory: &mut NodeMemory| memory.machine = None;
             cloud_node.state.remember(nodes, node, forget);
         }
         match answer {
@@ -321,24 +317,14 @@ impl Sweep<'_> {
         self.found_instances += 1;
         let instance = &*self.cloud_node.believe(node, instance);
         self.cloud_node.confirm_instance(node, instance);
-        let plan = self.cloud_node.plan_refresh(node, instance, &self.policy);
-        let (nodes, state) = (&self.cloud_node.context.nodes, &self.cloud_node.state);
-        let repeats = |memory: &mut NodeMemory| memory.repeats_maintenance(node, instance);
-        let repeats_maintenance = state.remember(nodes, node, repeats).unwrap_or_default();
-        let maintenance = self
-            .cloud_node
-            .plan_maintenance(node, instance, repeats_maintenance);
-        if plan.is_empty() && plan.warnings.is_empty() && maintenance.is_none() {
-            return;
+        let planned = self.cloud_node.plan(node, instance, &self.policy);
+        let is_in_sync = planned.is_ok_and(|plan| plan.is_empty() && plan.warnings.is_empty());
+        let maintenance = self.cloud_node.plan_maintenance(node, instance);
+        if !is_in_sync || maintenance.is_some() {
+            self.cloud_node.remember_machine(node, instance.clone());
+            let name = Arc::clone(&node.name);
+            self.cloud_node.context.queue.add(name, Priority::Bulk);
         }
-        let input = RefreshInput {
-            instance: Arc::new(instance.clone()),
-            repeats_maintenance,
-        };
-        let observe = |memory: &mut NodeMemory| memory.refresh_input = Some(input);
-        state.remember(nodes, node, observe);
-        let name = Arc::clone(&node.name);
-        self.cloud_node.context.queue.add(name, Priority::Bulk);
     }
 }
 

@@ -9,11 +9,10 @@ use outrigger_core::{
     event::EventContent,
     node::{
         LABEL_PAUSED, NodeAddress, NodeView,
-        address::{self, BelievedAddresses, DesiredAddresses},
-        initialize::{self, EVENT_ADDRESS, NodeWarning, Policy},
-        instance::{AskedFor, Instance, Lookup},
+        address::{self, BelievedAddresses},
+        instance::{Instance, Lookup, no_instance},
         maintenance::{self, MaintenanceWrite},
-        refresh::{self, RefreshPlan},
+        plan::{self, EVENT_ADDRESS, NodePlan, NodeWarning, Policy, repair},
     },
     repairs::{Repairs, Undone},
 };
@@ -23,7 +22,7 @@ use tracing::{debug, info, warn};
 use super::{
     CloudNode, NAME,
     error::NodeSyncError,
-    memory::{NodeMemory, PATIENCE, RefreshInput},
+    memory::{NodeMemory, PATIENCE},
 };
 use crate::{
     not_managed::ASKED_AGAIN,
@@ -64,18 +63,19 @@ impl CloudNode {
             let why = "another provider's Node, or not selected by --node-selector";
             return self.leave(&node, "foreign", why);
         }
-        let refresh_input = self.state.refresh_input(&node);
+        let machine = self.state.machine(&node);
         let (view, undone) = (Arc::clone(&node), self.state.undone(&node));
+        let is_again = |repairs: &Repairs| repairs.is_again(self.state.clock.now());
         let mut wait = Duration::ZERO;
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if let Some((undone, repairs)) = undone
-            && (undone == Undone::Taint || refresh_input.is_none())
-            && !self.state.needs_another_write(&node)
-            && repairs.is_again(self.state.clock.now())
-        {
-            let result = Box::pin(self.repair(Arc::clone(&node), &session, undone, repairs)).await;
+            && match undone {
+                Undone::Taint => is_again(&repairs),
+                _ => machine.is_none(),
+            } {
+            let result = Box::pin(self.repair(node, &session, undone, repairs)).await;
             ("put right what another client has undone", result)
-        } else if node.is_uninitialized() || self.state.needs_another_write(&node) {
+        } else if node.is_uninitialized() {
             let result = self.initialize(Arc::clone(&node), &session).await;
             if let Err(error) = &result
                 && !matches!(error, NodeSyncError::Duplicate(_))
@@ -84,12 +84,12 @@ impl CloudNode {
                 wait = self.report(&node, error);
             }
             ("initialize", result)
-        } else if let Some(input) = refresh_input {
-            let result = Box::pin(self.refresh(node, &input, &session)).await;
+        } else if let (Some(machine), Some(instances)) = (machine, &session.instances) {
+            let result = Box::pin(self.bring_in_line(node, &machine, instances)).await;
             ("refresh", result)
         } else {
-            let result = Box::pin(self.reconcile(node, &session)).await;
-            ("reconcile labels", result)
+            // If the provider serves no instances now, the next sweep finds it again.
+            ("refresh", Ok(Outcome::Done))
         };
         if undone.is_some() && matches!(result, Ok(Outcome::Done)) {
             // The other client may have undone it by now.
@@ -138,12 +138,7 @@ impl CloudNode {
             Ok(Lookup::Found(instance)) => {
                 let instance = self.believe(node, &instance).into_owned();
                 let confirmed = self.confirm_instance(node, &instance);
-                let input = RefreshInput {
-                    instance: instance.into(),
-                    repeats_maintenance: false,
-                };
-                let observe = |memory: &mut NodeMemory| memory.refresh_input = Some(input);
-                self.state.remember(&self.context.nodes, node, observe);
+                self.remember_machine(node, instance);
                 confirmed.then_some(Outcome::RetryAfter(Duration::ZERO))
             }
             Ok(Lookup::NotManaged { reason }) => {
@@ -154,7 +149,7 @@ impl CloudNode {
             Ok(Lookup::Absent { .. }) => Some(self.failed(
                 &node.name,
                 "ask for addresses",
-                &NodeSyncError::Absent(AskedFor::about(node)),
+                &NodeSyncError::Absent(no_instance(node)),
             )),
             Err(error) => Some(self.failed(&node.name, "ask for addresses", &error)),
         }
@@ -290,16 +285,24 @@ impl CloudNode {
         history.decided(NAME, Subject::node(&node.name), kind, why);
     }
 
-    /// The writes that keep `node` in sync with `instance`.
-    pub(super) fn plan_refresh(
+    /// The writes that bring `node` in line with `instance`.
+    pub(super) fn plan(
         &self,
         node: &NodeView,
         instance: &Instance,
         policy: &Policy,
-    ) -> RefreshPlan {
-        let plan = refresh::plan(node, instance, policy);
-        self.explain(node, "refresh", || DecisionReason::of_refresh(&plan));
-        plan
+    ) -> Result<NodePlan, plan::Error> {
+        let planned = plan::plan(node, instance, policy);
+        self.explain(node, "plan", || DecisionReason::of_plan(&planned));
+        planned
+    }
+
+    /// Keeps `instance`, the machine of `node`, until the two are in line.
+    pub(super) fn remember_machine(&self, node: &NodeView, instance: Instance) -> Arc<Instance> {
+        let machine = Arc::new(instance);
+        let keep = |memory: &mut NodeMemory| memory.machine = Some(Arc::clone(&machine));
+        self.state.remember(&self.context.nodes, node, keep);
+        machine
     }
 
     async fn initialize(
@@ -339,23 +342,26 @@ impl CloudNode {
         (self.on_lookup)(&node, Some(&lookup));
         match lookup {
             Lookup::Found(instance) => {
-                let instance: Box<Instance> = self.believe(&node, &instance).into_owned().into();
+                let instance = self.believe(&node, &instance).into_owned();
                 let fresh = node.provider_id.is_empty();
                 let id = if fresh {
-                    &instance.provider_id
+                    &instance.provider_id.clone()
                 } else {
                     &node.provider_id
                 };
                 if !self.claim(id, &node)? {
                     return Ok(Outcome::Done);
                 }
-                let done = Box::pin(self.write(Arc::clone(&node), &instance, instances)).await;
+                // A write that fails after the taint is gone is repeated without a lookup.
+                let machine = self.remember_machine(&node, instance);
+                let done = self.bring_in_line(Arc::clone(&node), &machine, instances);
+                let done = Box::pin(done).await;
                 if done.is_err() && fresh {
                     self.unclaim(id, &node);
                 }
-                done.map(|()| Outcome::Done)
+                done
             }
-            Lookup::Absent { .. } => Err(NodeSyncError::Absent(AskedFor::about(&node))),
+            Lookup::Absent { .. } => Err(NodeSyncError::Absent(no_instance(&node))),
             Lookup::NotManaged { reason } => {
                 self.not_managed
                     .remember(nodes, &node, &session.boot_id, &reason);
@@ -389,7 +395,7 @@ impl CloudNode {
     fn unclaim(&self, provider_id: &str, node: &NodeView) {
         let written = self.context.nodes.get(&node.name);
         if written.is_none_or(|node| *node.provider_id != *provider_id) {
-            let refused = self.state.release(provider_id, &node.name);
+            let refused = self.state.release(&node.name);
             self.context.queue.add_all(refused, Priority::Fresh);
         }
     }
@@ -431,25 +437,29 @@ impl CloudNode {
         self.context.node_event(node, event);
     }
 
-    async fn write(
+    /// Writes what `node` lacks of `machine`: metadata and spec, then addresses, then maintenance (N-20, N-21, N-40 to N-47).
+    /// Looked at again here, for it may be in sync by now.
+    async fn bring_in_line(
         &self,
         node: Arc<NodeView>,
-        instance: &Instance,
+        machine: &Arc<Instance>,
         instances: &InstancesCapability,
-    ) -> Result<(), NodeSyncError> {
+    ) -> Result<Outcome, NodeSyncError> {
+        let is_new = node.is_uninitialized();
+        let permits = if is_new {
+            &self.writing
+        } else {
+            &self.refreshing
+        };
         // Closed at the stop.
-        let Ok(_permit) = self.writing.acquire().await else {
+        let Ok(_permit) = permits.acquire().await else {
             return Err(ApiError::Fenced.into());
         };
         let policy = policy(instances);
         let mut is_first = true;
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
-            let planned = initialize::plan(node, instance, &policy);
-            self.explain(node, "initialize", || {
-                DecisionReason::of_initialization(&planned)
-            });
-            let plan = planned?;
+            let plan = self.plan(node, machine, &policy)?;
             if std::mem::take(&mut is_first) {
                 for warning in &plan.warnings {
                     self.warn(node, warning);
@@ -458,61 +468,60 @@ impl CloudNode {
             Ok(plan.change.map(Write::Node))
         };
         let nodes = &self.context.nodes;
-        let settled = self.settle(Arc::clone(&node), instances, metadata).await;
-        let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
-        if let Err(NodeSyncError::Write(error)) = &settled
-            && error.leaves_outcome_open()
-        {
-            // Without the taint the node would pass for one that needs nothing more.
-            self.state.remember(nodes, &node, begin);
-        }
-        let Some(node) = settled? else {
-            return Ok(());
-        };
-        if self.state.remember(nodes, &node, begin) == Some(false) {
-            self.metrics.taint_removed.observe(age(&node));
-        }
-        self.confirm_instance(&node, instance);
-        // The store has it with these addresses now.
-        let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
-        let node = held.unwrap_or(node);
-        // N-21, but the queue repeats a failure; it does not wait for the next period.
-        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
-            let planned = initialize::addresses(node, instance);
-            self.explain(node, "addresses", || DecisionReason::of_addresses(&planned));
-            Ok(write_of(planned?))
-        };
-        let Some(node) = self.settle(node, instances, addresses).await? else {
-            return Ok(());
-        };
-        self.state.remember(nodes, &node, NodeMemory::finish);
-        self.context.node_event(&node, EventContent::node_synced());
-        self.metrics.initialized.observe(age(&node));
-        info!(
-            node = &*node.name,
-            provider_id = &*node.provider_id,
-            "node initialized"
-        );
-        Ok(())
-    }
-
-    /// N-10, N-35: a node that is initialised may still need a label.
-    async fn reconcile(
-        &self,
-        node: Arc<NodeView>,
-        session: &Session,
-    ) -> Result<Outcome, NodeSyncError> {
-        // Without its prefixes nothing says whether the node is the provider's.
-        let Some(instances) = &session.instances else {
+        let Some(mut node) = self.settle(node, instances, metadata).await? else {
             return Ok(Outcome::Done);
         };
-        let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
-        self.settle(node, instances, labels).await?;
+        if is_new {
+            self.metrics.taint_removed.observe(age(&node));
+            self.confirm_instance(&node, machine);
+            // The store has it with these addresses now.
+            let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
+            node = held.unwrap_or(node);
+        }
+        let written = self.write_status(Arc::clone(&node), machine, instances);
+        let written = written.await;
+        if is_new {
+            // Also where the addresses are still to come (N-22).
+            self.context.node_event(&node, EventContent::node_synced());
+            self.metrics.initialized.observe(age(&node));
+            info!(
+                node = &*node.name,
+                provider_id = &*node.provider_id,
+                "node initialized"
+            );
+        }
+        written?;
+        let finish = |memory: &mut NodeMemory| memory.finish(machine);
+        self.state.remember(nodes, &node, finish);
+        debug!(node = &*node.name, "node is in line with its instance");
         Ok(Outcome::Done)
     }
 
-    /// Another client undoes again and again what is written to the Node: it is put right in time, without a lookup, and the
-    /// Node has a Warning that names the client.
+    async fn write_status(
+        &self,
+        node: Arc<NodeView>,
+        machine: &Instance,
+        instances: &InstancesCapability,
+    ) -> Result<(), NodeSyncError> {
+        let now = self.state.clock.now();
+        let rewritten = |memory: &mut NodeMemory| memory.addresses_rewritten(now);
+        if self.state.remember(&self.context.nodes, &node, rewritten) == Some(true) {
+            self.name_other_writer(&node, Undone::NodeAddresses).await;
+        }
+        let policy = policy(instances);
+        // The queue repeats a failure; it does not wait for the next period.
+        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
+            let plan = self.plan(node, machine, &policy)?;
+            Ok(plan.addresses.map(Write::Addresses))
+        };
+        match self.settle(node, instances, addresses).await? {
+            Some(node) => self.write_maintenance(node, machine, instances).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Puts right, without a lookup, what another client has undone, or a label that has to follow the old generation (N-35). Where
+    /// that comes again and again it is done in time, and the Node has a Warning that names the client.
     async fn repair(
         &self,
         node: Arc<NodeView>,
@@ -524,11 +533,14 @@ impl CloudNode {
         if let Some(due) = repairs.due(now) {
             return Ok(Outcome::RetryAfter(until(due, now)));
         }
+        // Without its prefixes nothing says whether the node is the provider's.
         let Some(instances) = &session.instances else {
             return Ok(Outcome::Done);
         };
-        self.name_other_writer(&node, undone).await;
-        let decide = |node: &NodeView| Ok(initialize::untaint(node).map(Write::Node));
+        if repairs.is_again(now) {
+            self.name_other_writer(&node, undone).await;
+        }
+        let decide = |node: &NodeView| Ok(repair(node).map(Write::Node));
         self.settle(node, instances, decide).await?;
         Ok(Outcome::Done)
     }
@@ -539,82 +551,26 @@ impl CloudNode {
         self.context.node_event(node, event);
     }
 
-    /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in sync by now.
-    async fn refresh(
-        &self,
-        node: Arc<NodeView>,
-        input: &RefreshInput,
-        session: &Session,
-    ) -> Result<Outcome, NodeSyncError> {
-        let instance = &input.instance;
-        // The next sweep finds it again.
-        let Some(instances) = &session.instances else {
-            return Ok(Outcome::Done);
-        };
-        // Closed at the stop.
-        let Ok(_permit) = self.refreshing.acquire().await else {
-            return Err(ApiError::Fenced.into());
-        };
-        let policy = policy(instances);
-        let node_before = Arc::clone(&node);
-        let mut is_first = true;
-        let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
-            let plan = self.plan_refresh(node, instance, &policy);
-            if std::mem::take(&mut is_first) {
-                for warning in &plan.warnings {
-                    self.warn(node, warning);
-                }
-            }
-            Ok(plan.change.map(Write::Node))
-        };
-        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
-            Ok(write_of(refresh::plan(node, instance, &policy).addresses))
-        };
-        if let Some(node) = self.settle(node, instances, labels).await? {
-            let now = self.state.clock.now();
-            let rewritten = |memory: &mut NodeMemory| memory.addresses_rewritten(now);
-            if self.state.remember(&self.context.nodes, &node, rewritten) == Some(true) {
-                self.name_other_writer(&node, Undone::NodeAddresses).await;
-            }
-            if let Some(node) = self.settle(node, instances, addresses).await? {
-                self.write_maintenance(node, input, instances).await?;
-            }
-        }
-        self.state
-            .remember(&self.context.nodes, &node_before, |memory| {
-                let is_same = |last: &mut RefreshInput| Arc::ptr_eq(&last.instance, instance);
-                memory.refresh_input.take_if(is_same);
-            });
-        debug!(node = &*node_before.name, "node refreshed");
-        Ok(Outcome::Done)
-    }
-
     /// The next write for what the cloud has announced about the machine of `node`.
     pub(super) fn plan_maintenance(
         &self,
         node: &NodeView,
         instance: &Instance,
-        is_repeated: bool,
     ) -> Option<MaintenanceWrite> {
-        let settings = self.settings.maintenance;
-        maintenance::plan(time_of_day(), node, instance, is_repeated, settings)
+        maintenance::plan(time_of_day(), node, instance, self.settings.maintenance)
     }
 
     /// Writes what the cloud has announced about the machine: the condition, then the taint.
     async fn write_maintenance(
         &self,
         mut node: Arc<NodeView>,
-        input: &RefreshInput,
+        machine: &Instance,
         instances: &InstancesCapability,
     ) -> Result<(), NodeSyncError> {
-        let RefreshInput {
-            instance,
-            repeats_maintenance,
-        } = input;
         for _ in 0..2 {
             let mut event = None;
             let write = |node: &NodeView| -> Result<_, NodeSyncError> {
-                let write = self.plan_maintenance(node, instance, *repeats_maintenance);
+                let write = self.plan_maintenance(node, machine);
                 event = write.as_ref().and_then(MaintenanceWrite::event);
                 Ok(write.map(Write::from))
             };
@@ -629,13 +585,6 @@ impl CloudNode {
             node = written;
         }
         Ok(())
-    }
-}
-
-fn write_of(addresses: DesiredAddresses) -> Option<Write> {
-    match addresses {
-        DesiredAddresses::Changed(addresses) => Some(Write::Addresses(addresses)),
-        DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
     }
 }
 

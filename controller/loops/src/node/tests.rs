@@ -3,9 +3,7 @@
 mod addresses;
 mod effects;
 mod failures;
-mod held_up;
 mod left_alone;
-mod leftovers;
 mod maintenance;
 mod refresh;
 mod trust;

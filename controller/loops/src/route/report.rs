@@ -52,7 +52,7 @@ impl NodeRoute {
             return Outcome::Done;
         };
         let decide = |node: &NodeView| -> Result<_, ApiError> {
-            Ok(self.state.condition(node).map(Write::NetworkCondition))
+            Ok(self.state.condition(node).map(Write::Effects))
         };
         match self.writer.settle(node, decide).await {
             Ok(_) => Outcome::Done,

@@ -11,11 +11,12 @@ use outrigger_core::{
     cidr::Cidr,
     node::{
         NodeView,
+        effects::EffectsWrite,
         ownership::{NodeScope, Prefixes},
     },
     route::{
-        Confirmation, NetworkConditionWrite, ObservedRoute, RouteFacts, RouteNodes, RoutePlan,
-        RouteTable, WantedRoute, condition, plan,
+        Confirmation, ObservedRoute, RouteFacts, RouteNodes, RoutePlan, RouteTable, WantedRoute,
+        condition, plan,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -128,7 +129,7 @@ impl RouteState {
     }
 
     /// The condition `NetworkUnavailable` to write for `node`, if it is to change.
-    pub(super) fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
+    pub(super) fn condition(&self, node: &NodeView) -> Option<EffectsWrite> {
         self.decide(&[], |facts, failed| {
             condition(time_of_day(), node, failed, facts)
         })?

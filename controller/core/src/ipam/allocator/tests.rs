@@ -1,10 +1,6 @@
 use super::{Allocator, Exhausted};
 use crate::{
-    cidr::Cidr,
-    error_class::ErrorClass,
-    fixture::registered,
-    ipam::{PodCidrProblem, pool::Pool},
-    node::NodeView,
+    cidr::Cidr, error_class::ErrorClass, fixture::registered, ipam::pool::Pool, node::NodeView,
 };
 
 fn cidr(text: &str) -> Cidr {
@@ -172,15 +168,7 @@ fn a_duplicate_of_other_writers_is_reported_and_stays_in_use() {
     let mut allocator = allocator(false);
     assert!(observe(&mut allocator, &node("a", 1, "10.244.0.0/24")).is_empty());
     let problems = allocator.observe(&node("b", 1, "10.244.0.0/24"));
-    assert_eq!(
-        problems,
-        [PodCidrProblem::Duplicate {
-            node: "b".into(),
-            cidr: cidr("10.244.0.0/24"),
-            other: "a".into(),
-            other_cidr: cidr("10.244.0.0/24"),
-        }]
-    );
+    assert_eq!(problems.len(), 1);
     assert_eq!(
         problems[0].to_string(),
         "Pod CIDR 10.244.0.0/24 of Node b overlaps with 10.244.0.0/24 of Node a; delete one of the \

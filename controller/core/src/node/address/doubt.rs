@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{HOSTNAME, INTERNAL_IP, without_repeats};
-use crate::node::{NodeAddress, NodeView, Ready, initialize::NodeWarning, instance::Instance};
+use crate::node::{NodeAddress, NodeView, Ready, instance::Instance, plan::NodeWarning};
 
 /// Reason of the event about addresses that are kept.
 pub const EVENT_ADDRESSES_KEPT: &str = "AddressesKept";

@@ -2,11 +2,6 @@
 
 use jiff::Timestamp;
 
-/// The remedy of an operator who knows better.
-pub(crate) const BY_OPERATOR: &str = "an operator who knows that it is gone confirms the deletion: by the label \
-    outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true, set from now on, or by the annotation \
-    outrigger.dev/confirm-deletions on the Lease, for all that are withheld";
-
 /// Why a deletion is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
@@ -20,7 +15,7 @@ pub enum Release {
     Operator,
 }
 
-/// Why a node may not be deleted now. The texts of all but [`Self::LookAgain`] stay the same for
+/// Why a node may not be deleted, or taken out of service, now. The texts of all but [`Self::LookAgain`] stay the same for
 /// one node, so that events about it fold (not Q-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionRefusal {
@@ -30,10 +25,9 @@ pub enum DeletionRefusal {
         /// When the next answer counts.
         at: Timestamp,
     },
-    /// Another loop was answered meanwhile that the instance exists.
+    /// Another loop was answered otherwise meanwhile.
     #[error(
-        "the provider has found the instance since it first said that there is none, so its answers in a row are \
-         counted again; {BY_OPERATOR}"
+        "the provider has said otherwise in between, so its answers in a row are counted again"
     )]
     Contradicted {
         /// When the next answer counts.
@@ -42,24 +36,16 @@ pub enum DeletionRefusal {
     /// Deletion is switched off.
     #[error("deletion is switched off (--node-deletion-enabled=false)")]
     Off,
-    /// Too many nodes are absent.
-    #[error("too many nodes are absent together; a second look at {until:.0} decides")]
+    /// Too many nodes are absent, or stopped.
+    #[error("it is so with too many nodes together; a second look at {until:.0} decides")]
     LimitExceeded {
         /// When the second look is due.
         until: Timestamp,
     },
-    /// An operator must confirm it.
-    #[error("{0}; {BY_OPERATOR}")]
-    AwaitsOperator(Doubt),
-}
-
-/// Why an operator must confirm the deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Doubt {
-    /// More than half of the provider's nodes are absent or deleted. Ends when they are fewer.
-    #[error("more than half of the provider's nodes are absent")]
+    /// More than half of the provider's nodes are absent or deleted, or stopped. Ends when they are fewer.
+    #[error("it is so with more than half of the provider's nodes")]
     Majority,
-    /// The provider has found no other node since. Ends when it does.
+    /// The provider has found no other node since, that runs. Ends when it does.
     #[error("the provider was asked again, and has found no other node of the cluster")]
     FindsNone,
 }
@@ -77,6 +63,21 @@ impl Release {
 }
 
 impl DeletionRefusal {
+    /// Returns true if an operator who knows better may overrule it.
+    pub(crate) const fn is_for_operator(self) -> bool {
+        !matches!(self, Self::LookAgain { .. } | Self::Off)
+    }
+
+    /// When time alone may change it.
+    pub(crate) const fn until(self) -> Option<Timestamp> {
+        match self {
+            Self::LookAgain { at: until }
+            | Self::Contradicted { at: until }
+            | Self::LimitExceeded { until } => Some(until),
+            Self::Off | Self::Majority | Self::FindsNone => None,
+        }
+    }
+
     /// The metric label: snake case, stable across releases.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,8 +85,8 @@ impl DeletionRefusal {
             Self::Contradicted { .. } => "contradicted",
             Self::Off => "off",
             Self::LimitExceeded { .. } => "limit_exceeded",
-            Self::AwaitsOperator(Doubt::Majority) => "majority_absent",
-            Self::AwaitsOperator(Doubt::FindsNone) => "finds_none",
+            Self::Majority => "majority",
+            Self::FindsNone => "finds_none",
         }
     }
 }

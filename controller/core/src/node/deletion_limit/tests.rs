@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Doubt, Release};
+use super::{Absent, Counts, DeletionLimiter, DeletionLimits, DeletionRefusal, Release};
 
 const MINUTE: i64 = 60;
 
@@ -74,10 +74,8 @@ fn limit_exceeded(since: i64) -> Result<Release, DeletionRefusal> {
     Err(DeletionRefusal::LimitExceeded { until })
 }
 
-const MAJORITY: Result<Release, DeletionRefusal> =
-    Err(DeletionRefusal::AwaitsOperator(Doubt::Majority));
-const FINDS_NONE: Result<Release, DeletionRefusal> =
-    Err(DeletionRefusal::AwaitsOperator(Doubt::FindsNone));
+const MAJORITY: Result<Release, DeletionRefusal> = Err(DeletionRefusal::Majority);
+const FINDS_NONE: Result<Release, DeletionRefusal> = Err(DeletionRefusal::FindsNone);
 const WITHIN: Result<Release, DeletionRefusal> = Ok(Release::WithinLimit);
 const SECOND_LOOK: Result<Release, DeletionRefusal> = Ok(Release::SecondLook);
 

@@ -1,7 +1,4 @@
-use super::{
-    INSTANCE_TYPE, MOST_SENT, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_sync, reconcile,
-    sent,
-};
+use super::{INSTANCE_TYPE, MOST_SENT, ZONE, ZONE_BETA, is_reserved, plan, reconcile, sent};
 use crate::{
     fixture::map,
     node::{LABEL_CONFIRM_DELETION, LABEL_PAUSED, change::LabelWrite, instance::Instance},
@@ -18,7 +15,7 @@ fn shown(writes: &[LabelWrite]) -> Vec<String> {
 }
 
 fn writes(current: &StringMap, instance: &Instance) -> Vec<String> {
-    shown(&from_instance(current, instance, &[]).0)
+    shown(&plan(current, instance, &[], true).0)
 }
 
 fn with_additional(labels: &[(&str, &str)]) -> Instance {
@@ -89,7 +86,7 @@ fn n18_additional_labels_are_added_where_there_are_none() {
         ("node.k8s.io/x", "1"),
         ("topology.kubernetes.io/zone", "smuggled"),
     ]);
-    let (writes, dropped) = from_instance(&current, &instance, &[]);
+    let (writes, dropped) = plan(&current, &instance, &[], true);
     // A label presumed absent may be set by a concurrent writer meanwhile.
     assert_eq!(
         shown(&writes),
@@ -108,7 +105,7 @@ fn a_label_that_the_provider_manages_wins_over_the_nodes() {
     let current = map(&[("managed", "old"), ("kept", "mine")]);
     let instance = with_additional(&[("managed", "new"), ("kept", "theirs"), ("k8s.io/m", "1")]);
     let managed = ["managed".into(), "absent".into(), "k8s.io/m".into()];
-    let (writes, dropped) = from_instance(&current, &instance, &managed);
+    let (writes, dropped) = plan(&current, &instance, &managed, true);
     assert_eq!(shown(&writes), ["managed=new"]);
     assert_eq!(dropped.len(), 2);
 }
@@ -140,7 +137,7 @@ fn n37_the_old_generation_rules() {
 
 fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {
     let managed: Vec<Box<str>> = managed.iter().map(|key| (*key).into()).collect();
-    shown(&keep_in_sync(current, instance, &managed))
+    shown(&plan(current, instance, &managed, false).0)
 }
 
 #[test]

@@ -20,100 +20,12 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Lifecycle, LifecycleAction, LifecycleFacts, has_same_readiness};
+use super::{Lifecycle, LifecycleAction, LifecycleFacts, Measure, Withheld, has_same_readiness};
 use crate::node::{
-    NodeView, Ready, UnreadableLabel,
-    change::TaintAddition,
-    deletion_limit::{Absent, Counts, DeletionRefusal, Doubt},
+    NodeView, Ready,
+    change::NodeChange,
+    deletion_limit::{Absent, Counts},
 };
-
-/// Why a Node whose instance is stopped stays in service.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InService {
-    /// Its instance has not been stopped for long enough, without another answer in between.
-    #[error("its instance has not been stopped for long enough before {at:.0}")]
-    NotYet {
-        /// When the next answer counts.
-        at: Timestamp,
-    },
-    /// Its label says no time.
-    #[error(transparent)]
-    UnreadableLabel(#[from] UnreadableLabel),
-    /// It has no provider ID, and may be another provider's.
-    #[error(
-        "it has no provider ID, and either --node-selector does not select it or the cluster has nodes of another provider"
-    )]
-    NotOwned,
-    /// Too many nodes are stopped.
-    #[error("too many nodes are stopped together; a second look at {until:.0} decides")]
-    LimitExceeded {
-        /// When the second look is due.
-        until: Timestamp,
-    },
-    /// More than half of the provider's nodes are stopped.
-    #[error("more than half of the provider's nodes are stopped; {BY_HAND}")]
-    MajorityStopped,
-    /// The provider has found no other instance that runs since.
-    #[error(
-        "the provider was asked again, and has found no other node of the cluster that runs; {BY_HAND}"
-    )]
-    NoneRuns,
-    /// So many instances are absent that the provider's answers are in doubt.
-    #[error(
-        "more nodes are absent from the cloud than the rate limit of deletions allows; {BY_HAND}"
-    )]
-    DeletionsLimited,
-    /// The provider's answers are not to be trusted now.
-    #[error("the provider is not READY right before the taint is added ({reason}); {BY_HAND}")]
-    ProviderNotReady {
-        /// How it is, in its own words.
-        reason: Box<str>,
-    },
-}
-
-/// The way of Kubernetes' own page.
-const BY_HAND: &str = "an operator who knows that it is stopped adds the taint by hand: kubectl taint node NODE \
-                       node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
-
-impl InService {
-    /// The metric label: snake case, stable across releases.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::NotYet { .. } => "not_yet",
-            Self::UnreadableLabel(_) => "unreadable_label",
-            Self::NotOwned => "not_owned",
-            Self::LimitExceeded { .. } => "limit_exceeded",
-            Self::MajorityStopped => "majority_stopped",
-            Self::NoneRuns => "none_runs",
-            Self::DeletionsLimited => "deletions_limited",
-            Self::ProviderNotReady { .. } => "provider_not_ready",
-        }
-    }
-
-    /// When time alone may change it.
-    pub(super) const fn until(&self) -> Option<Timestamp> {
-        match self {
-            Self::NotYet { at: until } | Self::LimitExceeded { until } => Some(*until),
-            _ => None,
-        }
-    }
-}
-
-impl From<DeletionRefusal> for InService {
-    fn from(refusal: DeletionRefusal) -> Self {
-        match refusal {
-            DeletionRefusal::LookAgain { at } | DeletionRefusal::Contradicted { at } => {
-                Self::NotYet { at }
-            }
-            DeletionRefusal::LimitExceeded { until } => Self::LimitExceeded { until },
-            DeletionRefusal::AwaitsOperator(Doubt::FindsNone) => Self::NoneRuns,
-            // The limiter of stops is never off.
-            DeletionRefusal::AwaitsOperator(Doubt::Majority) | DeletionRefusal::Off => {
-                Self::MajorityStopped
-            }
-        }
-    }
-}
 
 impl Lifecycle {
     /// The provider says that the instance of `node` is stopped.
@@ -131,6 +43,7 @@ impl Lifecycle {
             is_announced: false,
             is_labelled: false,
         };
+        let kept = |why| LifecycleAction::Withhold(Measure::OutOfService, why);
         let is_silent = node.ready == Ready::Unknown && has_same_readiness(node, node_at_lookup);
         let owns = facts.scope.owns(node);
         let lasting = match node.out_of_service_after(facts.out_of_service_after) {
@@ -142,39 +55,20 @@ impl Lifecycle {
                 }
                 return match after {
                     Ok(_) => LifecycleAction::Keep,
-                    Err(unreadable) => LifecycleAction::KeepInService(unreadable.into()),
+                    Err(unreadable) => kept(unreadable.into()),
                 };
             }
         };
         if !owns {
-            return LifecycleAction::KeepInService(InService::NotOwned);
+            return kept(Withheld::NotOwned);
         }
         let (name, nodes) = (&node.name, facts.nodes);
         match self.stops.absent(now, name, absent(lasting)) {
             Ok(_) if self.limiter.count(now, nodes).is_exceeded() => {
-                LifecycleAction::KeepInService(InService::DeletionsLimited)
+                kept(Withheld::DeletionsLimited)
             }
-            Ok(_) => LifecycleAction::TakeOutOfService(TaintAddition::out_of_service(node)),
-            Err(refusal) => LifecycleAction::KeepInService(refusal.into()),
-        }
-    }
-
-    /// Decides whether the taint that follows from an answer may be added now. `provider_trouble` is what the provider
-    /// reported about itself after the answer; `None` if it is ready.
-    ///
-    /// # Errors
-    /// The provider is not ready, or another loop's answer contradicts the stop.
-    pub fn last_look_at_stop(
-        &self,
-        node: &NodeView,
-        provider_trouble: Option<Box<str>>,
-    ) -> Result<(), InService> {
-        if let Some(reason) = provider_trouble {
-            return Err(InService::ProviderNotReady { reason });
-        }
-        match self.stops.contradiction(&node.name) {
-            Some(refusal) => Err(refusal.into()),
-            None => Ok(()),
+            Ok(_) => LifecycleAction::TakeOutOfService(NodeChange::take_out_of_service()),
+            Err(refusal) => kept(refusal.into()),
         }
     }
 

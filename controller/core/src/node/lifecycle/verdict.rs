@@ -3,10 +3,9 @@
 use jiff::Timestamp;
 
 use crate::node::{
-    change::{NodeChange, TaintAddition},
-    deletion_limit::{BY_OPERATOR, DeletionRefusal, Release},
-    instance::AskedFor,
-    lifecycle::InService,
+    UnreadableLabel,
+    change::NodeChange,
+    deletion_limit::{DeletionRefusal, Release},
 };
 
 /// The step for a node before the provider is asked.
@@ -53,15 +52,13 @@ pub enum LifecycleAction {
     /// Nothing.
     Keep,
     /// Its instance is stopped (L-10).
-    AddShutdownTaint(TaintAddition),
+    AddShutdownTaint(NodeChange),
     /// Its instance has been stopped for long.
-    TakeOutOfService(TaintAddition),
-    /// Its instance is stopped, and it is not taken out of service.
-    KeepInService(InService),
+    TakeOutOfService(NodeChange),
     /// Its instance does not exist (L-7).
     Delete(Deletion),
-    /// Its instance does not exist, and it is not deleted all the same.
-    Withhold(Withheld),
+    /// Its instance does not exist, or is stopped, and nothing follows all the same.
+    Withhold(Measure, Withheld),
     /// The provider does not manage it: to be remembered with the question
     /// ([`super::LifecycleFacts::not_managed`]).
     NotManaged {
@@ -72,21 +69,43 @@ pub enum LifecycleAction {
     Inconclusive(Inconclusive),
 }
 
-/// A deletion with its preconditions (not Q-4).
+/// A deletion (not Q-4: of the version of the Node that was judged).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// Precondition: a node that registered again under the name is another node.
-    pub uid: Box<str>,
-    /// Precondition: whatever changed since has not been looked at. A node that cannot be decoded any more
-    /// keeps its last view, in which it may be lost though it is ready.
-    pub resource_version: Box<str>,
     /// Why the rate limit allows it.
     pub release: Release,
     /// Its instance was never found: the question, for the event.
-    pub never_found: Option<AskedFor>,
+    pub never_found: Option<String>,
 }
 
-/// Why a node without an instance is not deleted.
+/// A measure that is withheld as long as there is a doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The Node is deleted, since its instance does not exist.
+    Deletion,
+    /// The Node is taken out of service, since its instance is stopped.
+    OutOfService,
+}
+
+impl Measure {
+    /// The way of an operator who knows better.
+    const fn by_operator(self) -> &'static str {
+        match self {
+            Self::Deletion => {
+                "an operator who knows that it is gone confirms the deletion: by the label \
+                 outrigger.dev.node-restriction.kubernetes.io/confirm-deletion=true, set from now on, or by the annotation \
+                 outrigger.dev/confirm-deletions on the Lease, for all that are withheld"
+            }
+            // The way of Kubernetes' own page.
+            Self::OutOfService => {
+                "an operator who knows that it is stopped adds the taint by hand: kubectl taint node NODE \
+                 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+            }
+        }
+    }
+}
+
+/// Why a node without an instance is not deleted, or one whose instance is stopped not taken out of service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
     /// It has no provider id, and may be another provider's.
@@ -108,14 +127,18 @@ pub enum Withheld {
     )]
     NeverFound {
         /// The question.
-        question: AskedFor,
+        question: String,
         /// When time alone may change it.
         until: Option<Timestamp>,
     },
-    /// The provider's absences are not to be trusted now.
-    #[error(
-        "the provider is not READY right before the deletion ({reason}); the node stays until it is; {BY_OPERATOR}"
-    )]
+    /// Its label says no time.
+    #[error(transparent)]
+    UnreadableLabel(#[from] UnreadableLabel),
+    /// So many instances are absent that the provider's answers are in doubt.
+    #[error("more nodes are absent from the cloud than the rate limit of deletions allows")]
+    DeletionsLimited,
+    /// The provider's answers are not to be trusted now.
+    #[error("the provider is not READY right before it ({reason})")]
     ProviderNotReady {
         /// How it is, in its own words.
         reason: Box<str>,
@@ -132,24 +155,42 @@ impl Withheld {
             Self::NotOwned => "not_owned",
             Self::Young { .. } => "young",
             Self::NeverFound { .. } => "never_found",
+            Self::UnreadableLabel(_) => "unreadable_label",
+            Self::DeletionsLimited => "deletions_limited",
             Self::ProviderNotReady { .. } => "provider_not_ready",
             Self::Refused(refusal) => refusal.as_str(),
         }
     }
 
+    /// Why `measure` is withheld, and what an operator can do.
+    pub fn sentence(&self, measure: Measure) -> String {
+        let is_for_operator = match self {
+            Self::DeletionsLimited | Self::ProviderNotReady { .. } => true,
+            Self::Refused(refusal) => refusal.is_for_operator(),
+            _ => false,
+        };
+        if is_for_operator {
+            format!("{self}; {}", measure.by_operator())
+        } else {
+            self.to_string()
+        }
+    }
+
+    /// Returns true if time alone ends it soon, as it mostly does.
+    pub const fn is_expected(&self) -> bool {
+        matches!(
+            self,
+            Self::Young { .. } | Self::Refused(DeletionRefusal::LookAgain { .. })
+        )
+    }
+
     /// When time alone may change it.
     pub(super) const fn until(&self) -> Option<Timestamp> {
         match self {
-            Self::Young { until }
-            | Self::Refused(
-                DeletionRefusal::LookAgain { at: until }
-                | DeletionRefusal::Contradicted { at: until }
-                | DeletionRefusal::LimitExceeded { until },
-            ) => Some(*until),
+            Self::Young { until } => Some(*until),
             Self::NeverFound { until, .. } => *until,
-            Self::NotOwned
-            | Self::ProviderNotReady { .. }
-            | Self::Refused(DeletionRefusal::Off | DeletionRefusal::AwaitsOperator(_)) => None,
+            Self::Refused(refusal) => refusal.until(),
+            _ => None,
         }
     }
 }

@@ -2,12 +2,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{Status, condition};
+use super::{ConditionChange, Status, condition};
 use crate::{
     cidr::Cidr,
+    condition::Condition,
     fixture::{addresses, cidr, map, ranges, raw_route, registered, route, routed},
     node::{
-        LABEL_PAUSED, NetworkUnavailable, NodeView,
+        LABEL_PAUSED, NETWORK_UNAVAILABLE, NodeView,
         ownership::{NodeScope, Prefixes},
     },
     route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable},
@@ -67,11 +68,15 @@ fn written(
         (&node.name, "9")
     );
     assert_eq!(condition(at(101), &applied, &failed, &facts), None);
-    assert_eq!((&*write.uid, write.heartbeat), (&*node.uid, at(100)));
+    assert_eq!(write.heartbeat, at(100));
+    let [ConditionChange::Set(set)] = &write.conditions[..] else {
+        panic!("{write:?}");
+    };
+    assert_eq!(&*set.kind, NETWORK_UNAVAILABLE);
     Some((
-        write.status,
-        format!("{}: {}", write.reason, write.message),
-        write.since.as_second(),
+        Status::parse(&set.status).unwrap(),
+        format!("{}: {}", set.reason, set.message),
+        set.last_transition_time.unwrap().as_second(),
     ))
 }
 
@@ -84,12 +89,14 @@ fn table(routes: &[ObservedRoute]) -> RouteTable {
 
 fn with(node: NodeView, status: Option<Status>, reason: &str, since: Option<i64>) -> NodeView {
     NodeView {
-        network_unavailable: Some(Box::new(NetworkUnavailable {
-            status,
+        conditions: [Condition {
+            kind: NETWORK_UNAVAILABLE.into(),
+            status: status.map_or("Perhaps", Status::as_str).into(),
             reason: reason.into(),
             message: "RouteController created a route".into(),
-            since: since.map(at),
-        })),
+            last_transition_time: since.map(at),
+        }]
+        .into(),
         ..node
     }
 }
@@ -185,11 +192,6 @@ fn a_condition_is_written_when_it_differs_and_keeps_its_time() {
         Some(created(100))
     );
     assert_eq!(write(None, "RouteCreated", Some(7)), Some(created(100)));
-    // Another release may word it otherwise.
-    let mut node = with(routed("a", 1, A), Some(Status::False), "RouteCreated", None);
-    node.network_unavailable.as_mut().unwrap().message = "done".into();
-    let written = self::write(&node, &[], &table(&[route(A, "a")]), &[]);
-    assert_eq!(written, None);
 }
 
 /// The cause is another one by now.

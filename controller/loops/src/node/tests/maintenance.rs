@@ -83,19 +83,3 @@ async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
         assert_eq!(writes.len(), 5, "{preference:?}: {writes:?}");
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn one_answer_to_a_new_leader_takes_nothing_away() {
-    let fixture = fleet(3, Preference::List).await;
-    announce(&fixture, Some(0), "new host");
-    sleep(PERIOD * 2).await;
-    announce(&fixture, None, "");
-    sleep(PERIOD).await;
-    // The second answer without it would end it, but it is the first to this leader.
-    fixture.end_term();
-    fixture.begin_term();
-    sleep(PERIOD / 2).await;
-    assert!(condition(&fixture).is_some() && is_tainted(&fixture));
-    sleep(PERIOD * 2).await;
-    assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
-}

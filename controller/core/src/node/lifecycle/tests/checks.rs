@@ -107,15 +107,12 @@ fn l1_a_longer_period_is_kept() {
 
 #[test]
 fn l10_a_stopped_instance_taints_the_node_once() {
-    let addition = |node: &NodeView, create_taints| TaintAddition {
-        uid: node.uid.clone(),
-        resource_version: None,
-        taint: Taint::new(TAINT_SHUTDOWN, "", EFFECT_NO_SCHEDULE),
-        create_taints,
+    let expected = NodeChange {
+        add_taint: Some(Taint::new(TAINT_SHUTDOWN, "", EFFECT_NO_SCHEDULE)),
+        ..NodeChange::default()
     };
     let node = lost("n1");
     let stopped = found(&node, PowerState::Shutdown);
-    let expected = addition(&node, true);
     assert_eq!(
         verdict(&node, &stopped),
         LifecycleAction::AddShutdownTaint(expected.clone())
@@ -131,7 +128,6 @@ fn l10_a_stopped_instance_taints_the_node_once() {
     assert_eq!(verdict(&after, &stopped), LifecycleAction::Keep);
 
     let other = tainted(&node, "shutdown:NoExecute a:NoSchedule");
-    let expected = addition(&other, false);
     assert_eq!(
         verdict(&other, &stopped),
         LifecycleAction::AddShutdownTaint(expected.clone())
@@ -164,16 +160,8 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
         "a:NoSchedule shutdown:NoSchedule shutdown:NoExecute",
     );
     let expected = NodeChange {
-        uid: "uid-n1".into(),
-        remove_taints: vec![TaintRemoval {
-            index: 1,
-            key: TAINT_SHUTDOWN.into(),
-            effect: "NoSchedule".into(),
-            value: None,
-        }],
-        provider_id: None,
-        labels: Vec::new(),
-        create_labels: false,
+        remove_taints: vec![node.taints[1].clone()],
+        ..NodeChange::default()
     };
     assert_eq!(
         Rig::quick().check(0, &node),
@@ -212,12 +200,13 @@ fn the_second_answer_is_asked_for_soon_however_long_the_node_was_lost() {
     for (answer, action) in [
         (
             1,
-            LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain {
-                at: at(now + 5),
-            })),
+            LifecycleAction::Withhold(
+                Measure::Deletion,
+                Withheld::Refused(DeletionRefusal::LookAgain { at: at(now + 5) }),
+            ),
         ),
-        (2, deletion(&node)),
-        (3, deletion(&node)),
+        (2, deletion()),
+        (3, deletion()),
     ] {
         let verdict = rig.answered(now, &node, &GONE);
         assert_eq!(verdict.action, action, "{answer}");
@@ -297,7 +286,7 @@ fn a_node_that_was_deleted_is_left_alone_and_counted_once() {
     let mut rig = Rig::quick();
     let node = lost("n1");
     rig.check(0, &node);
-    assert_eq!(rig.answered(0, &node, &GONE).action, deletion(&node));
+    assert_eq!(rig.answered(0, &node, &GONE).action, deletion());
     rig.lifecycle.deleted(at(0), &node);
     for node in [node.clone(), ready(&node)] {
         let left = Check::Idle(Idle::BeingDeleted);

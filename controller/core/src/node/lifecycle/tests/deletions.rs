@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn l5_only_a_confirmed_absence_deletes() {
     let node = lost("n1");
-    assert_eq!(verdict(&node, &GONE), deletion(&node));
+    assert_eq!(verdict(&node, &GONE), deletion());
     assert_eq!(
         verdict(&node, &NOT_SEEN),
         LifecycleAction::Inconclusive(Inconclusive::NotConfirmed)
@@ -26,24 +26,6 @@ fn l5_only_a_confirmed_absence_deletes() {
             next: Check::At(at(6))
         }
     );
-}
-
-/// Q-4: an id may have come, or a change that cannot be decoded.
-#[test]
-fn q4_a_deletion_presumes_uid_and_version() {
-    for provider_id in ["", "mock://n1"] {
-        let node = NodeView {
-            provider_id: provider_id.into(),
-            ..lost("n1")
-        };
-        let expected = Deletion {
-            uid: "uid-n1".into(),
-            resource_version: "7".into(),
-            release: Release::WithinLimit,
-            never_found: None,
-        };
-        assert_eq!(verdict(&node, &GONE), LifecycleAction::Delete(expected));
-    }
 }
 
 #[test]
@@ -74,7 +56,7 @@ fn a_node_without_an_id_is_deleted_only_if_it_is_ours() {
             // Another provider's by the selector: never looked up.
             let expected = match selector {
                 Some(_) => LifecycleAction::Keep,
-                None => LifecycleAction::Withhold(Withheld::NotOwned),
+                None => LifecycleAction::Withhold(Measure::Deletion, Withheld::NotOwned),
             };
             assert_eq!(action, expected, "{what}");
             let counts = rig.lifecycle.counts(at(0), 100);
@@ -100,7 +82,10 @@ fn a_young_node_is_not_deleted() {
         assert_eq!(
             rig.answered(1, &node, &GONE),
             LifecycleDecision {
-                action: LifecycleAction::Withhold(Withheld::Young { until: at(3) }),
+                action: LifecycleAction::Withhold(
+                    Measure::Deletion,
+                    Withheld::Young { until: at(3) }
+                ),
                 next: Check::At(at(3))
             }
         );
@@ -126,7 +111,7 @@ fn a_clock_that_is_behind_keeps_no_node_young_for_longer_than_the_delay() {
     // The clock is put right, and the one before it is forgotten.
     rig.clock_behind = Duration::ZERO;
     assert_eq!(rig.check(60, &node), Check::Ask);
-    assert_eq!(rig.answered(60, &node, &GONE).action, deletion(&node));
+    assert_eq!(rig.answered(60, &node, &GONE).action, deletion());
     // Nor does it make a node old.
     let young = NodeView {
         created: at(99),
@@ -137,7 +122,7 @@ fn a_clock_that_is_behind_keeps_no_node_young_for_longer_than_the_delay() {
     let action = rig.answered(159, &young, &GONE).action;
     assert_eq!(
         action,
-        LifecycleAction::Withhold(Withheld::Young { until: at(160) })
+        LifecycleAction::Withhold(Measure::Deletion, Withheld::Young { until: at(160) })
     );
 }
 
@@ -148,30 +133,22 @@ fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
     let node = lost("n1");
     rig.check(0, &node);
     rig.answered(1, &node, &GONE);
-    let LifecycleAction::Delete(deletion) = rig.answered(6, &node, &GONE).action else {
-        panic!("two answers are enough");
-    };
-    let by_operator = Deletion {
-        release: Release::Operator,
-        ..deletion.clone()
-    };
-    let look = |rig: &mut Rig, deletion, trouble: Option<&str>| {
-        rig.lifecycle
-            .last_look(&node, deletion, trouble.map(Into::into))
+    assert_eq!(rig.answered(6, &node, &GONE).action, deletion());
+    let look = |rig: &mut Rig, trouble: Option<&str>| {
+        let trouble = trouble.map(Into::into);
+        rig.lifecycle.last_look(&node, Measure::Deletion, trouble)
     };
     let unwell = Withheld::ProviderNotReady {
         reason: "degraded: no credentials".into(),
     };
-    assert_eq!(look(&mut rig, &deletion, None), Ok(()));
+    assert_eq!(look(&mut rig, None), Ok(()));
     let trouble = Some("degraded: no credentials");
-    assert_eq!(look(&mut rig, &deletion, trouble), Err(unwell));
-    assert_eq!(look(&mut rig, &by_operator, trouble), Ok(()));
+    assert_eq!(look(&mut rig, trouble), Err(unwell));
     // An answer to the other loop came in the meantime.
     let lookup = found(&node, PowerState::Running);
     rig.lifecycle.observed(at(7), &node, Some(&lookup));
-    let why = look(&mut rig, &deletion, None).unwrap_err();
+    let why = look(&mut rig, None).unwrap_err();
     assert_eq!(why.as_str(), "contradicted");
-    assert_eq!(look(&mut rig, &by_operator, None), Ok(()));
 }
 
 /// Another loop's answers speak about the provider.
@@ -223,12 +200,15 @@ fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
         assert!(
             matches!(
                 action,
-                LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain { .. }))
+                LifecycleAction::Withhold(
+                    Measure::Deletion,
+                    Withheld::Refused(DeletionRefusal::LookAgain { .. })
+                )
             ),
             "{action:?}"
         );
         assert_eq!(rig.check(11, &heard), Check::Ask);
-        assert_eq!(rig.answered(11, &heard, &GONE).action, deletion(&heard));
+        assert_eq!(rig.answered(11, &heard, &GONE).action, deletion());
     }
 }
 
@@ -242,21 +222,22 @@ fn a_node_with_volumes_in_use_needs_a_third_answer_a_minute_after_the_first() {
     let mut rig = Rig::new(DeletionLimits::default());
     rig.check(0, &node);
     let again = |seconds| {
-        LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain {
-            at: at(seconds),
-        }))
+        LifecycleAction::Withhold(
+            Measure::Deletion,
+            Withheld::Refused(DeletionRefusal::LookAgain { at: at(seconds) }),
+        )
     };
     assert_eq!(rig.answered(1, &node, &GONE).action, again(6));
     assert_eq!(rig.answered(6, &node, &GONE).action, again(11));
     assert_eq!(rig.answered(11, &node, &GONE).action, again(61));
     assert_eq!(rig.answered(60, &node, &GONE).action, again(61));
-    assert_eq!(rig.answered(61, &node, &GONE).action, deletion(&node));
+    assert_eq!(rig.answered(61, &node, &GONE).action, deletion());
     // The third is needed however late it is.
     let mut rig = Rig::new(DeletionLimits::default());
     rig.check(0, &node);
     rig.answered(1, &node, &GONE);
     assert_eq!(rig.answered(100, &node, &GONE).action, again(105));
-    assert_eq!(rig.answered(105, &node, &GONE).action, deletion(&node));
+    assert_eq!(rig.answered(105, &node, &GONE).action, deletion());
 }
 
 /// It more likely has another name than the cloud knows: a kubelet does not register again by itself.
@@ -267,12 +248,15 @@ fn a_node_never_found_is_deleted_only_after_15_minutes_of_silence_and_says_what_
         taints: taints("node.cloudprovider.kubernetes.io/uninitialized:NoSchedule"),
         ..lost("n4")
     };
-    let question = || AskedFor::about(&joining);
+    let question = || no_instance(&joining);
     let never = |until| {
-        LifecycleAction::Withhold(Withheld::NeverFound {
-            question: question(),
-            until,
-        })
+        LifecycleAction::Withhold(
+            Measure::Deletion,
+            Withheld::NeverFound {
+                question: question(),
+                until,
+            },
+        )
     };
     let mut rig = Rig::new(DeletionLimits::default());
     let reports = NodeView {
@@ -293,7 +277,7 @@ fn a_node_never_found_is_deleted_only_after_15_minutes_of_silence_and_says_what_
     let LifecycleAction::Delete(deletion) = rig.answered(2_901, &joining, &GONE).action else {
         panic!("15 min are over");
     };
-    let event = EventContent::deleting_node("n4", deletion.never_found.as_ref());
+    let event = EventContent::deleting_node("n4", deletion.never_found.as_deref());
     assert_eq!(
         &*event.message,
         "Deleting node n4 because it does not exist in the cloud provider: no instance named \"n4\" (compare the Node's \
@@ -362,8 +346,11 @@ fn a_confirmation_is_spent_by_ready_and_the_next_absence_is_withheld_again() {
         .collect();
     says(&mut rig, 9_001, &again);
     for action in says(&mut rig, 9_006, &again) {
-        let withheld = Withheld::Refused(DeletionRefusal::AwaitsOperator(Doubt::Majority));
-        assert_eq!(action, LifecycleAction::Withhold(withheld));
+        let withheld = Withheld::Refused(DeletionRefusal::Majority);
+        assert_eq!(
+            action,
+            LifecycleAction::Withhold(Measure::Deletion, withheld)
+        );
     }
     // The annotation of the Lease confirms what is withheld now, and each of these is checked at once.
     assert_eq!(rig.lifecycle.confirm_withheld(at(9_007), 7), Err(8));

@@ -30,23 +30,24 @@ impl Rig {
 }
 
 fn not_yet(seconds: i64) -> LifecycleAction {
-    LifecycleAction::KeepInService(InService::NotYet { at: at(seconds) })
+    let at = at(seconds);
+    kept(DeletionRefusal::LookAgain { at }.into())
 }
 
-fn kept(why: InService) -> LifecycleAction {
-    LifecycleAction::KeepInService(why)
+fn kept(why: Withheld) -> LifecycleAction {
+    LifecycleAction::Withhold(Measure::OutOfService, why)
 }
 
-fn out_of_service(node: &NodeView) -> LifecycleAction {
-    LifecycleAction::TakeOutOfService(TaintAddition {
-        uid: node.uid.clone(),
-        resource_version: Some(node.resource_version.clone()),
-        taint: Taint::new(
-            TAINT_OUT_OF_SERVICE,
-            OUT_OF_SERVICE_VALUE,
-            EFFECT_NO_EXECUTE,
-        ),
-        create_taints: false,
+fn out_of_service() -> LifecycleAction {
+    let taint = Taint::new(
+        TAINT_OUT_OF_SERVICE,
+        OUT_OF_SERVICE_VALUE,
+        EFFECT_NO_EXECUTE,
+    );
+    LifecycleAction::TakeOutOfService(NodeChange {
+        add_taint: Some(taint),
+        only_this_version: true,
+        ..NodeChange::default()
     })
 }
 
@@ -74,7 +75,7 @@ fn a_machine_that_was_stopped_for_so_long_takes_its_node_out_of_service() {
         Check::At(at(1 + AFTER))
     );
     let decision = rig.answered(1 + AFTER, &node, &shutdown(&node));
-    assert_eq!(decision.action, out_of_service(&node));
+    assert_eq!(decision.action, out_of_service());
     // Should the write fail.
     assert_eq!(decision.next, Check::At(at(6 + AFTER)));
 }
@@ -88,7 +89,7 @@ fn a_short_time_needs_two_answers_a_monitor_period_apart_all_the_same() {
     };
     assert_eq!(rig.says_stopped(1, &node), not_yet(6));
     assert_eq!(rig.says_stopped(2, &node), not_yet(6));
-    assert_eq!(rig.says_stopped(6, &node), out_of_service(&node));
+    assert_eq!(rig.says_stopped(6, &node), out_of_service());
 }
 
 type Event<'a> = Box<dyn Fn(&mut Rig) + 'a>;
@@ -179,14 +180,19 @@ fn whatever_contradicts_a_stop_begins_the_time_again() {
         assert!(
             matches!(
                 action,
-                LifecycleAction::KeepInService(InService::NotYet { .. })
+                LifecycleAction::Withhold(
+                    Measure::OutOfService,
+                    Withheld::Refused(
+                        DeletionRefusal::LookAgain { .. } | DeletionRefusal::Contradicted { .. }
+                    )
+                )
             ),
             "{name}: {action:?}"
         );
         rig.says_stopped(10 + AFTER, &node);
         assert_eq!(
             rig.says_stopped(1 + 2 * AFTER, &node),
-            out_of_service(&node),
+            out_of_service(),
             "{name}"
         );
     }
@@ -205,7 +211,7 @@ fn a_power_state_that_is_not_known_counts_for_nothing() {
         LifecycleAction::Keep
     );
     rig.says_stopped(100, &node);
-    assert_eq!(rig.says_stopped(1 + AFTER, &node), out_of_service(&node));
+    assert_eq!(rig.says_stopped(1 + AFTER, &node), out_of_service());
 }
 
 /// An answer that was on its way while the kubelet came back and went.
@@ -266,7 +272,7 @@ fn a_label_says_otherwise_for_one_node() {
         if let Some(after) = expected {
             assert_eq!(
                 rig.says_stopped(1 + after, &node),
-                out_of_service(&node),
+                out_of_service(),
                 "{flag} {label}"
             );
         }
@@ -275,7 +281,7 @@ fn a_label_says_otherwise_for_one_node() {
         let node = with(wrong);
         let mut rig = rig();
         for seconds in [1, 10, 2 * AFTER] {
-            let LifecycleAction::KeepInService(why) = rig.says_stopped(seconds, &node) else {
+            let LifecycleAction::Withhold(_, why) = rig.says_stopped(seconds, &node) else {
                 panic!("{wrong}");
             };
             assert_eq!(
@@ -332,44 +338,21 @@ fn a_node_that_is_out_of_service_stays_so_and_counts_as_stopped() {
 fn a_ready_node_loses_the_taint_that_the_controller_added_and_no_other() {
     let ours = format!("{TAINT_OUT_OF_SERVICE}={OUT_OF_SERVICE_VALUE}:NoExecute");
     let theirs = format!("{TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute");
-    let removal = |index, key: &str, effect: &str, value: Option<&str>| TaintRemoval {
-        index,
-        key: key.into(),
-        effect: effect.into(),
-        value: value.map(Into::into),
-    };
-    let of_ours = |index| {
-        removal(
-            index,
-            TAINT_OUT_OF_SERVICE,
-            EFFECT_NO_EXECUTE,
-            Some(OUT_OF_SERVICE_VALUE),
-        )
-    };
-    let of_shutdown = |index| removal(index, TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE, None);
     for (taints, removals) in [
-        (
-            format!("shutdown:NoSchedule {ours}"),
-            vec![of_ours(1), of_shutdown(0)],
-        ),
-        (format!("{ours} other:NoExecute"), vec![of_ours(0)]),
-        (
-            format!("{theirs} shutdown:NoSchedule"),
-            vec![of_shutdown(1)],
-        ),
-        (theirs, vec![]),
+        (format!("shutdown:NoSchedule {ours}"), &[0, 1][..]),
+        (format!("{ours} other:NoExecute"), &[0]),
+        (format!("{theirs} shutdown:NoSchedule"), &[1]),
+        (theirs.clone(), &[]),
     ] {
         let node = ready(&tainted(&lost("n1"), &taints));
         assert_eq!(node.has_taint_of_stop(), !removals.is_empty(), "{taints}");
         let expected = if removals.is_empty() {
             READY
         } else {
+            let removals = removals.iter().map(|at: &usize| node.taints[*at].clone());
             Check::RemoveTaints(NodeChange {
-                uid: node.uid.clone(),
-                remove_taints: removals,
-                provider_id: None,
-                labels: vec![],
-                create_labels: false,
+                remove_taints: removals.collect(),
+                ..NodeChange::default()
             })
         };
         assert_eq!(rig().check(0, &node), expected, "{taints}");
@@ -422,7 +405,7 @@ fn if_more_than_half_are_stopped_none_is_taken_out_in_a_cluster_of_three_too() {
         rig.says_stopped(seconds, &first);
         let action = rig.says_stopped(seconds, &second);
         assert!(
-            matches!(action, LifecycleAction::KeepInService(_)),
+            matches!(action, LifecycleAction::Withhold(..)),
             "{action:?}"
         );
     }
@@ -441,10 +424,10 @@ fn no_node_is_taken_out_before_another_is_found_that_runs() {
     rig.says_stopped(10, &node);
     assert_eq!(
         rig.says_stopped(1 + AFTER, &node),
-        kept(InService::NoneRuns)
+        kept(DeletionRefusal::FindsNone.into())
     );
     rig.finds_other(2 + AFTER);
-    assert_eq!(rig.says_stopped(3 + AFTER, &node), out_of_service(&node));
+    assert_eq!(rig.says_stopped(3 + AFTER, &node), out_of_service());
 }
 
 /// A label keeps them in service, or their kubelet has reported since, or they are out of service: the cloud says of most
@@ -479,7 +462,7 @@ fn stopped_nodes_that_are_kept_in_service_count_too() {
         let [action] = &fleet(&mut rig, 1, 1 + AFTER)[..] else {
             panic!();
         };
-        assert_eq!(*action, kept(InService::MajorityStopped), "{which}");
+        assert_eq!(*action, kept(DeletionRefusal::Majority.into()), "{which}");
         // They are started: none is stopped any more but this one.
         for n in 0..5 {
             let node = kind(stopped(&format!("kept{n}")));
@@ -504,7 +487,7 @@ fn no_node_is_taken_out_of_service_while_deletions_are_limited() {
     let [action] = &fleet(&mut rig, 1, 1 + AFTER)[..] else {
         panic!();
     };
-    assert_eq!(*action, kept(InService::DeletionsLimited));
+    assert_eq!(*action, kept(Withheld::DeletionsLimited));
 }
 
 #[test]
@@ -518,7 +501,7 @@ fn a_node_that_may_be_another_providers_stays() {
         ..stopped("n1")
     };
     for seconds in [1, 10, 2 * AFTER] {
-        assert_eq!(rig.says_stopped(seconds, &node), kept(InService::NotOwned));
+        assert_eq!(rig.says_stopped(seconds, &node), kept(Withheld::NotOwned));
     }
 }
 
@@ -527,17 +510,19 @@ fn a_last_look_sees_a_provider_in_trouble_and_what_another_loop_was_told() {
     let node = stopped("n1");
     let mut rig = rig();
     fleet(&mut rig, 2, 1 + AFTER);
-    let look = |rig: &Rig, trouble: Option<&str>| {
-        rig.lifecycle
-            .last_look_at_stop(&node, trouble.map(Into::into))
+    let look = |rig: &mut Rig, trouble: Option<&str>| {
+        let trouble = trouble.map(Into::into);
+        let measure = Measure::OutOfService;
+        rig.lifecycle.last_look(&node, measure, trouble)
     };
-    assert_eq!(look(&rig, None), Ok(()));
+    assert_eq!(look(&mut rig, None), Ok(()));
     let reason = "DEGRADED".into();
     assert_eq!(
-        look(&rig, Some("DEGRADED")),
-        Err(InService::ProviderNotReady { reason })
+        look(&mut rig, Some("DEGRADED")),
+        Err(Withheld::ProviderNotReady { reason })
     );
     let running = found(&node, PowerState::Running);
     rig.lifecycle.observed(at(2 + AFTER), &node, Some(&running));
-    assert!(matches!(look(&rig, None), Err(InService::NotYet { .. })));
+    let why = look(&mut rig, None).unwrap_err();
+    assert_eq!(why.as_str(), "contradicted");
 }

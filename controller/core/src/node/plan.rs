@@ -1,14 +1,13 @@
-//! The cloud-node loop's decision about one node: what makes it initialised.
+//! The cloud-node loop's decision about one node: what makes it initialised, and keeps it in sync with its machine.
 
 use std::sync::Arc;
 
 use crate::{
     error_class::ErrorClass,
     node::{
-        NodeView, TAINT_UNINITIALIZED,
-        address::{self, DesiredAddresses},
-        change::{NodeChange, TaintRemoval},
-        instance::{AskedFor, Instance},
+        NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint, address,
+        change::NodeChange,
+        instance::{Instance, no_instance},
         labels,
     },
 };
@@ -28,13 +27,22 @@ pub struct Policy {
     pub managed_label_keys: Box<[Box<str>]>,
 }
 
-/// The write to metadata and spec of one node.
+/// The writes for one node, in two patches that do not depend on each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InitializationPlan {
-    /// The change to write; `None` if nothing has to be written.
+pub struct NodePlan {
+    /// Metadata and spec, all of it in one change.
     pub change: Option<NodeChange>,
+    /// `status.addresses` to write.
+    pub addresses: Option<Box<[NodeAddress]>>,
     /// Values of the provider that are not written, to be logged.
     pub warnings: Vec<NodeWarning>,
+}
+
+impl NodePlan {
+    /// Returns true if nothing has to be written.
+    pub const fn is_empty(&self) -> bool {
+        self.change.is_none() && self.addresses.is_none()
+    }
 }
 
 /// Something of the provider's answer that is not written, and why.
@@ -70,7 +78,7 @@ impl NodeWarning {
             text: format!(
                 "the provider knows {}, but the kubelet is alive: the node is left alone; if its machine was made again, \
                  delete the node, and it registers again",
-                AskedFor::about(node)
+                no_instance(node)
             )
             .into(),
         }
@@ -128,55 +136,86 @@ impl Error {
     }
 }
 
-/// The write that initialises `node`, with `instance` as its machine. Its [`addresses`] follow.
+/// The writes that bring `node` in line with `instance`, its machine.
 ///
-/// All of metadata and spec is one change, so that no node is ever seen without the taint and
-/// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): its provider id
-/// is not looked at.
-pub fn plan(
-    node: &NodeView,
-    instance: &Instance,
-    policy: &Policy,
-) -> Result<InitializationPlan, Error> {
-    if !node.is_uninitialized() {
-        return Ok(InitializationPlan {
-            change: reconcile(node),
-            warnings: Vec::new(),
-        });
-    }
-    let mut warnings = Vec::new();
-    let provider_id = provider_id(node, instance, policy, &mut warnings)?;
-    address::check_provided(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))?;
-    let (labels, dropped) =
-        labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
-    warnings.extend(dropped.into_iter().map(NodeWarning::without_event));
+/// A node with the taint is initialised: all of metadata and spec is one change, so that no node is ever seen without the taint
+/// and without the rest (N-20). Its addresses follow from the next plan (N-21); none of the instance are no reason to keep the
+/// taint (N-24).
+///
+/// A node without it is kept in sync: addresses (N-41 to N-45) and, in one change, the labels of the old generation (N-35) and
+/// those that the provider manages. Provider id, taints and all other labels, zone and instance type among them, stay as
+/// initialisation left them, as upstream (N-10).
+///
+/// The caller has made sure that the node may be written to ([`crate::node::ownership::NodeScope`],
+/// [`NodeView::is_paused`]), and that no other node claims its provider id ([`crate::node::claims`]).
+pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<NodePlan, Error> {
+    let (instance_id, node_id) = (&instance.provider_id, &node.provider_id);
     let faulty = instance.faulty_addresses.iter();
-    warnings.extend(faulty.map(|why| NodeWarning::address(why)));
-    // Whatever value and effect it has (N-19).
-    let taints = TaintRemoval::of(node, |taint| &*taint.key == TAINT_UNINITIALIZED);
-    Ok(InitializationPlan {
-        change: NodeChange::of(node, taints, provider_id, labels),
+    let mut warnings: Vec<_> = faulty.map(|why| NodeWarning::address(why)).collect();
+    let (mut change, mut addresses) = (NodeChange::default(), None);
+    if node.is_uninitialized() {
+        change = NodeChange::remove_taints(node, is_uninitialized);
+        change.provider_id = provider_id(node, instance, policy, &mut warnings)?;
+        address::check_provided(node, &instance.addresses).map_err(|source| {
+            let node = Arc::clone(&node.name);
+            Error::ProvidedNodeIp { node, source }
+        })?;
+    } else if instance.is_other_than(node) {
+        // A machine that was made again under the old name has a new id, and a node's id can never change (N-13):
+        // this node has to go first.
+        let text = format!(
+            "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
+             nothing is taken from it"
+        );
+        return Ok(NodePlan {
+            warnings: vec![NodeWarning::provider_id(text)],
+            ..NodePlan::default()
+        });
+    } else {
+        if node_id.is_empty() && !instance_id.is_empty() {
+            warnings.push(NodeWarning::not_initialized());
+        }
+        if instance.is_spelled_otherwise(node) {
+            warnings.push(NodeWarning::provider_id(format!(
+                "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
+                 spellings of one provider ID; the node keeps its own"
+            )));
+        }
+        match address::desired(node, &instance.addresses) {
+            Ok(desired) => {
+                // Not Q-1: whole lists in their order, so that two addresses of one type are no change.
+                addresses = desired.filter(|desired| **desired != *node.status_addresses());
+            }
+            Err(error) => {
+                let text = format!("leaving the addresses as they are: {error}");
+                warnings.push(NodeWarning::without_event(text));
+            }
+        }
+    }
+    let (is_new, managed) = (node.is_uninitialized(), &policy.managed_label_keys);
+    let (labels, dropped) = labels::plan(&node.labels, instance, managed, is_new);
+    change.labels = labels;
+    warnings.extend(dropped.into_iter().map(NodeWarning::without_event));
+    Ok(NodePlan {
+        change: change.unless_empty(),
+        addresses,
         warnings,
     })
 }
 
-/// The addresses that `node` should have once the change of its [`plan`] is written (N-21). None of the
-/// instance are no reason to keep the taint (N-24).
-pub fn addresses(node: &NodeView, instance: &Instance) -> Result<DesiredAddresses, Error> {
-    address::desired(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
+/// The write that a `node` which was initialised needs whatever its instance is: labels of the old generation (N-10), and the
+/// end of the taint where another client has added it again.
+pub fn repair(node: &NodeView) -> Option<NodeChange> {
+    NodeChange {
+        labels: labels::reconcile(&node.labels),
+        ..NodeChange::remove_taints(node, is_uninitialized)
+    }
+    .unless_empty()
 }
 
-/// The write that an initialised node still needs, without a lookup (N-10).
-pub fn reconcile(node: &NodeView) -> Option<NodeChange> {
-    let labels = labels::reconcile(&node.labels);
-    NodeChange::of(node, Vec::new(), None, labels)
-}
-
-/// The write for a `node` that was initialised, and that another client has given the taint again: nothing of its instance is
-/// needed for it.
-pub fn untaint(node: &NodeView) -> Option<NodeChange> {
-    let taints = TaintRemoval::of(node, |taint| &*taint.key == TAINT_UNINITIALIZED);
-    NodeChange::of(node, taints, None, labels::reconcile(&node.labels))
+/// Whatever value and effect it has (N-19).
+fn is_uninitialized(taint: &Taint) -> bool {
+    *taint.key == *TAINT_UNINITIALIZED
 }
 
 /// The provider id to set: only if the node has none (N-13, N-31).
@@ -203,13 +242,6 @@ fn provider_id(
             }
             Ok(None)
         }
-    }
-}
-
-fn invalid_node_ip(node: &NodeView, source: address::Error) -> Error {
-    Error::ProvidedNodeIp {
-        node: Arc::clone(&node.name),
-        source,
     }
 }
 

@@ -1,20 +1,17 @@
-use super::{
-    Error, InitializationPlan, NodeWarning, Policy, addresses as desired, plan, reconcile,
-};
+use super::{Error, NodePlan, NodeWarning, Policy, plan, repair};
 use crate::{
     error_class::ErrorClass,
     fixture::{addresses, full_node, map, registered, taints, with_provided_ip, written},
     node::{
-        NodeView, TAINT_UNINITIALIZED,
-        address::DesiredAddresses,
-        change::{LabelWrite, NodeChange, TaintRemoval},
+        NodeView, TAINT_UNINITIALIZED, Taint,
+        change::{LabelWrite, NodeChange},
         instance::Instance,
         labels,
     },
 };
 
+mod in_sync;
 mod properties;
-mod provider_id;
 
 /// An instance with all that a provider can say.
 fn full() -> Instance {
@@ -29,23 +26,18 @@ fn full() -> Instance {
     }
 }
 
-fn planned(node: &NodeView, instance: &Instance) -> Result<InitializationPlan, Error> {
+fn planned(node: &NodeView, instance: &Instance) -> Result<NodePlan, Error> {
     plan(node, instance, &Policy::default())
 }
 
-/// `node` once it is initialised.
+/// `node` once it is initialised: its addresses follow from a plan of its own.
 fn initialized(node: &NodeView, instance: &Instance) -> NodeView {
-    let change = planned(node, instance).unwrap().change;
-    written(node, change.as_ref(), &desired(node, instance).unwrap())
+    let first = written(node, &planned(node, instance).unwrap());
+    written(&first, &planned(&first, instance).unwrap())
 }
 
-fn cloud_taint(index: usize) -> TaintRemoval {
-    TaintRemoval {
-        index,
-        key: TAINT_UNINITIALIZED.into(),
-        effect: "NoSchedule".into(),
-        value: None,
-    }
+fn cloud_taint() -> Taint {
+    Taint::new(TAINT_UNINITIALIZED, "true", "NoSchedule")
 }
 
 fn write(key: &str, value: &str, must_be_absent: bool) -> LabelWrite {
@@ -60,10 +52,9 @@ fn write(key: &str, value: &str, must_be_absent: bool) -> LabelWrite {
 #[test]
 fn n20_a_registered_node_becomes_initialised_in_one_change() {
     let plan = planned(&registered("n6"), &full()).unwrap();
-    let expected = InitializationPlan {
+    let expected = NodePlan {
         change: Some(NodeChange {
-            uid: "uid-n6".into(),
-            remove_taints: vec![cloud_taint(0)],
+            remove_taints: vec![cloud_taint()],
             provider_id: Some("mock://i-1".into()),
             labels: vec![
                 write(labels::INSTANCE_TYPE_BETA, "large", false),
@@ -74,9 +65,9 @@ fn n20_a_registered_node_becomes_initialised_in_one_change() {
                 write(labels::REGION, "r1", false),
                 write(labels::ZONE, "z1", false),
             ],
-            create_labels: true,
+            ..NodeChange::default()
         }),
-        warnings: Vec::new(),
+        ..NodePlan::default()
     };
     assert_eq!(plan, expected);
 }
@@ -120,43 +111,30 @@ fn a_real_node_is_initialised() {
     let node: NodeView = serde_json::from_value(full_node()).unwrap();
     let plan = planned(&node, &full()).unwrap();
     let change = plan.change.unwrap();
-    assert!(!change.create_labels);
     assert_eq!(change.provider_id, None);
-    assert_eq!(change.remove_taints, [cloud_taint(0)]);
+    assert_eq!(change.remove_taints, [cloud_taint()]);
     assert!(!change.applied_to(&node, "9").is_uninitialized());
 }
 
-/// N-10: without the taint nothing but labels is looked at, whatever the instance says.
+/// N-10, and the taint where another client has added it again.
 #[test]
-fn n10_an_initialised_node_only_has_its_labels_reconciled() {
+fn n10_what_needs_no_instance_is_repaired_without_one() {
     let node = NodeView {
         taints: taints("a:NoExecute"),
         ..registered("n6")
     };
-    assert_eq!(planned(&node, &full()), Ok(InitializationPlan::default()));
-    // N-13, N-14, N-31: neither an id nor an error comes late.
-    let invalid = with_provided_ip(node.clone(), "nonsense");
-    assert_eq!(
-        planned(&invalid, &Instance::default()),
-        Ok(InitializationPlan::default())
-    );
-
+    assert_eq!(repair(&node), None);
     let node = NodeView {
         labels: map(&[(labels::ZONE_BETA, "z9")]),
+        taints: taints("a:NoExecute cloud:NoSchedule"),
         ..node
     };
-    let expected = InitializationPlan {
-        change: Some(NodeChange {
-            uid: "uid-n6".into(),
-            remove_taints: Vec::new(),
-            provider_id: None,
-            labels: vec![write(labels::ZONE, "z9", false)],
-            create_labels: false,
-        }),
-        ..InitializationPlan::default()
+    let expected = NodeChange {
+        remove_taints: vec![Taint::new(TAINT_UNINITIALIZED, "", "NoSchedule")],
+        labels: vec![write(labels::ZONE, "z9", false)],
+        ..NodeChange::default()
     };
-    assert_eq!(planned(&node, &full()), Ok(expected.clone()));
-    assert_eq!(reconcile(&node), expected.change);
+    assert_eq!(repair(&node), Some(expected));
 }
 
 /// N-14: the addresses lack the IP of the annotation.
@@ -183,45 +161,21 @@ fn n14_a_provided_ip_that_cannot_be_honoured_keeps_the_taint() {
 
 #[test]
 fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
-    for (before, removed, after) in [
-        ("cloud:NoSchedule", vec![0], ""),
-        ("cloud:NoExecute a:NoSchedule", vec![0], "a:NoSchedule"),
+    for (before, after) in [
+        ("cloud:NoSchedule", ""),
+        ("cloud:NoExecute a:NoSchedule", "a:NoSchedule"),
         (
             "a:NoExecute cloud:NoSchedule b:NoSchedule cloud:NoExecute a:NoSchedule",
-            // The last one first, so that the other index still holds.
-            vec![3, 1],
             "a:NoExecute b:NoSchedule a:NoSchedule",
         ),
-        (
-            "cloud: cloud:PreferNoSchedule cloud:Later",
-            vec![2, 1, 0],
-            "",
-        ),
+        ("cloud: cloud:PreferNoSchedule cloud:Later", ""),
     ] {
         let node = NodeView {
             taints: taints(before),
             ..registered("n6")
         };
-        let plan = planned(&node, &full()).unwrap();
-        let removed = removed.into_iter();
-        let removed: Vec<_> = removed
-            .map(|index| TaintRemoval {
-                index,
-                key: node.taints[index].key.clone(),
-                effect: node.taints[index].effect.clone(),
-                value: None,
-            })
-            .collect();
-        assert_eq!(
-            plan.change.as_ref().unwrap().remove_taints,
-            removed,
-            "{before}"
-        );
-        assert_eq!(
-            initialized(&node, &full()).taints,
-            taints(after),
-            "{before}"
-        );
+        let after = taints(after);
+        assert_eq!(initialized(&node, &full()).taints, after, "{before}");
     }
 }
 
@@ -233,7 +187,90 @@ fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
         ..full()
     };
     let node = registered("n6");
-    assert_eq!(desired(&node, &instance), Ok(DesiredAddresses::Untouched));
-    let plan = planned(&node, &instance).unwrap();
-    assert_eq!(plan.change.unwrap().remove_taints, [cloud_taint(0)]);
+    let after = initialized(&node, &instance);
+    assert!(!after.is_uninitialized());
+    assert_eq!(after.addresses, node.addresses);
+}
+
+#[test]
+fn n13_n31_the_provider_id_is_set_once() {
+    let error = || Err(Error::NoProviderId { node: "n6".into() });
+    for (on_node, instance_id, expected) in [
+        ("", "mock://i-1", Ok(Some("mock://i-1"))),
+        ("mock://i-1", "mock://i-1", Ok(None)),
+        ("mock://i-1", "", Ok(None)),
+        ("mock://i-1", "mock://other", Ok(None)),
+        ("", "", error()),
+    ] {
+        let node = NodeView {
+            provider_id: on_node.into(),
+            ..registered("n6")
+        };
+        let instance = Instance {
+            provider_id: instance_id.into(),
+            ..full()
+        };
+        let plan = planned(&node, &instance);
+        let set = plan.map(|plan| plan.change.unwrap().provider_id);
+        assert_eq!(
+            set,
+            expected.map(|id| id.map(Into::into)),
+            "{on_node} {instance_id}"
+        );
+    }
+}
+
+#[test]
+fn n13_another_id_than_the_nodes_is_not_written_but_told() {
+    let node = NodeView {
+        provider_id: "mock://kept".into(),
+        ..registered("n6")
+    };
+    let warnings = planned(&node, &full()).unwrap().warnings;
+    let same = NodeView {
+        provider_id: full().provider_id,
+        ..node
+    };
+    assert_eq!(planned(&same, &full()).unwrap().warnings, []);
+    let text = r#"discarding provider ID "mock://i-1": the node has "mock://kept" already"#;
+    assert_eq!(warnings, [NodeWarning::provider_id(text.to_owned())]);
+}
+
+#[test]
+fn n31_no_provider_id_at_all_is_upstreams_error() {
+    let instance = Instance {
+        provider_id: "".into(),
+        ..full()
+    };
+    let error = planned(&registered("n6"), &instance).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cloud provider does not set node provider ID for node n6"
+    );
+    assert_eq!(error.class(), ErrorClass::Malformed);
+}
+
+/// N-32: the old Instances v1 allowed clouds without provider ids.
+#[test]
+fn n32_a_cloud_without_provider_ids_initialises_all_the_same() {
+    let instance = Instance {
+        provider_id: "".into(),
+        ..full()
+    };
+    let policy = Policy {
+        without_provider_id: true,
+        ..Policy::default()
+    };
+    let change = plan(&registered("n6"), &instance, &policy)
+        .unwrap()
+        .change
+        .unwrap();
+    assert_eq!(change.provider_id, None);
+    assert_eq!(change.remove_taints, [cloud_taint()]);
+    // Where it has one all the same, it is set.
+    let change = plan(&registered("n6"), &full(), &policy)
+        .unwrap()
+        .change
+        .unwrap();
+    assert_eq!(change.provider_id.as_deref(), Some("mock://i-1"));
 }

@@ -1,15 +1,14 @@
+//! Nodes that are initialised.
+
 use proptest::prelude::*;
 
-use super::{NodeWarning, RefreshPlan, plan};
+use super::{NodeChange, NodePlan, NodeView, NodeWarning, Policy, write};
 use crate::{
     fixture::{addresses, any_instance, any_node, map, registered, taints, written},
     node::{
-        NodeView,
-        address::DesiredAddresses,
-        change::{LabelWrite, NodeChange},
-        initialize::Policy,
         instance::Instance,
         labels::{self, is_reserved},
+        plan::plan,
     },
 };
 
@@ -43,29 +42,14 @@ fn managing(keys: &[&str]) -> Policy {
     }
 }
 
-fn planned(node: &NodeView, instance: &Instance) -> RefreshPlan {
-    plan(node, instance, &Policy::default())
-}
-
-fn applied(plan: &RefreshPlan, node: &NodeView) -> NodeView {
-    written(node, plan.change.as_ref(), &plan.addresses)
-}
-
-fn nothing(addresses: DesiredAddresses) -> RefreshPlan {
-    RefreshPlan {
-        change: None,
-        addresses,
-        warnings: Vec::new(),
-    }
+fn planned(node: &NodeView, instance: &Instance) -> NodePlan {
+    plan(node, instance, &Policy::default()).unwrap()
 }
 
 #[test]
 fn a_node_in_sync_is_left_alone() {
     let (node, instance) = in_sync();
-    let plan = planned(&node, &instance);
-    assert_eq!(plan, nothing(DesiredAddresses::Unchanged));
-    assert!(plan.is_empty());
-    assert_eq!(applied(&plan, &node), node);
+    assert_eq!(planned(&node, &instance), NodePlan::default());
 }
 
 /// A kubelet without `--cloud-provider=external`, or another client has removed the taint.
@@ -81,22 +65,6 @@ fn a_node_without_the_taint_and_without_a_provider_id_says_how_it_is_initialised
     assert!(planned(&node, &instance).warnings.is_empty());
 }
 
-/// N-40: its addresses come with initialisation.
-#[test]
-fn n40_a_node_that_is_not_initialised_is_left_alone() {
-    let (node, instance) = in_sync();
-    let node = NodeView {
-        taints: taints("cloud:NoExecute"),
-        addresses: addresses("InternalIP=10.9.9.9"),
-        labels: map(&[(labels::ZONE_BETA, "z9")]),
-        ..node
-    };
-    assert_eq!(
-        planned(&node, &instance),
-        nothing(DesiredAddresses::Untouched)
-    );
-}
-
 #[test]
 fn n35_and_managed_labels_are_one_change() {
     let (node, instance) = in_sync();
@@ -110,23 +78,16 @@ fn n35_and_managed_labels_are_one_change() {
         ..instance
     };
     let policy = managing(&[labels::ZONE, "example.com/rack"]);
-    let write = |key: &str, value: &str| LabelWrite {
-        key: key.into(),
-        value: value.into(),
-        must_be_absent: false,
-    };
     let expected = NodeChange {
-        uid: "uid-n6".into(),
-        remove_taints: Vec::new(),
-        provider_id: None,
         labels: vec![
-            write("example.com/rack", "8"),
-            write(labels::REGION, "r1"),
-            write(labels::ZONE, "z2"),
+            write("example.com/rack", "8", false),
+            write(labels::REGION, "r1", false),
+            write(labels::ZONE, "z2", false),
         ],
-        create_labels: false,
+        ..NodeChange::default()
     };
-    assert_eq!(plan(&node, &instance, &policy).change, Some(expected));
+    let planned = plan(&node, &instance, &policy).unwrap();
+    assert_eq!(planned.change, Some(expected));
 }
 
 /// A machine that was made again under its old name.
@@ -142,7 +103,7 @@ fn another_instance_is_reported_and_changes_no_field() {
         addresses: addresses("InternalIP=10.0.0.6"),
         ..instance
     };
-    let plan = plan(&node, &instance, &managing(&[labels::ZONE]));
+    let plan = plan(&node, &instance, &managing(&[labels::ZONE])).unwrap();
     assert!(plan.is_empty());
     let text = r#"the provider answers with instance "mock://i-2" for the node of instance "mock://i-1": nothing is taken from it"#;
     assert_eq!(plan.warnings, [NodeWarning::provider_id(text.to_owned())]);
@@ -168,7 +129,7 @@ fn another_spelling_of_the_provider_id_freezes_no_node() {
         ..instance
     };
     let plan = planned(&node, &instance);
-    let after = applied(&plan, &node);
+    let after = written(&node, &plan);
     assert!(after.addresses.starts_with(&instance.addresses));
     assert_eq!(after.labels.get(labels::ZONE), Some("z1"));
     assert_eq!(after.provider_id, node.provider_id);
@@ -189,7 +150,7 @@ fn a_faulty_address_has_an_event_and_the_others_are_written() {
     };
     let plan = planned(&node, &instance);
     assert!(
-        applied(&plan, &node)
+        written(&node, &plan)
             .addresses
             .starts_with(&instance.addresses)
     );
@@ -199,7 +160,7 @@ fn a_faulty_address_has_an_event_and_the_others_are_written() {
 
 proptest! {
     #[test]
-    fn a_plan_that_was_applied_leaves_nothing_to_do_and_touches_nothing_else(
+    fn a_plan_touches_nothing_else(
         node in any_node(),
         instance in any_instance(),
         managed in proptest::collection::vec(proptest::sample::select(vec![
@@ -208,13 +169,12 @@ proptest! {
             labels::REGION_BETA,
         ]), 0..5),
     ) {
+        prop_assume!(!node.is_uninitialized());
         let policy = managing(&managed);
-        let first = plan(&node, &instance, &policy);
-        let after = applied(&first, &node);
-        let second = plan(&after, &instance, &policy);
-        prop_assert!(second.is_empty(), "{second:?}");
+        let first = plan(&node, &instance, &policy).unwrap();
+        let after = written(&node, &first);
+        let second = plan(&after, &instance, &policy).unwrap();
         prop_assert_eq!(&second.warnings, &first.warnings);
-        prop_assert_eq!(first.is_empty(), after == node);
 
         prop_assert_eq!(&after.provider_id, &node.provider_id);
         prop_assert_eq!(&after.taints, &node.taints);
@@ -244,7 +204,7 @@ proptest! {
     fn managed_labels_are_in_sync_afterwards(node in any_node(), instance in any_instance()) {
         prop_assume!(!node.is_uninitialized() && !instance.is_other_than(&node));
         let policy = managing(&[labels::ZONE, labels::REGION_BETA, "rack"]);
-        let after = applied(&plan(&node, &instance, &policy), &node);
+        let after = written(&node, &plan(&node, &instance, &policy).unwrap());
         for (key, value) in [
             (labels::ZONE, &*instance.zone),
             (labels::REGION_BETA, &instance.region),
