@@ -1,7 +1,6 @@
 //! Log lines, and the metrics that every component of Kubernetes has.
 
 mod logs;
-mod metric_families;
 mod process;
 mod repeats;
 
@@ -10,13 +9,76 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{VERSION, metric_families};
+use crate::VERSION;
 
 pub use self::{
-    logs::{Format, InstallError, Logging, Telemetry},
-    metric_families::{Labels, TextLabels},
+    logs::{Format, Logging, Telemetry},
     repeats::Repeats,
 };
+
+/// Labels of a metric, fixed texts: names and values.
+pub type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// Labels of a metric, some of whose values are no fixed texts.
+pub type TextLabels<const N: usize> = [(&'static str, String); N];
+
+/// Declares a struct of metrics with a `register` for all of them; its default is not registered.
+///
+/// An entry is a field with its type, what it begins as unless that is the default, its name at `/metrics` (that of a
+/// counter without `_total`) and its help. At the end stand groups that register metrics of their own.
+///
+/// ```ignore
+/// metric_families! {
+///     /// `outrigger_example_*`.
+///     pub struct ExampleMetrics {
+///         calls: Family<Labels<1>, Counter>,
+///             "outrigger_example_calls", "Calls, by result";
+///         durations: Histogram = Histogram::new(BUCKETS),
+///             "outrigger_example_duration_seconds", "How long calls took";
+///         + others: OtherMetrics;
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! metric_families {
+    ($(#[$meta:meta])* $vis:vis struct $group:ident {
+        $($field_vis:vis $field:ident: $metric:ty $(= $first:expr)?, $name:literal, $help:literal;)*
+        $(+ $inner_vis:vis $inner:ident: $inner_group:ty;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug)]
+        $vis struct $group {
+            $($field_vis $field: $metric,)*
+            $($inner_vis $inner: $inner_group,)*
+        }
+
+        impl Default for $group {
+            fn default() -> Self {
+                Self {
+                    $($field: $crate::metric_families!(@first $metric $(, $first)?),)*
+                    $($inner: <$inner_group>::default(),)*
+                }
+            }
+        }
+
+        impl $group {
+            /// Registers the families.
+            $vis fn register(registry: &mut ::prometheus_client::registry::Registry) -> Self {
+                let group = Self::default();
+                group.register_in(registry);
+                group
+            }
+
+            /// Registers these.
+            $vis fn register_in(&self, registry: &mut ::prometheus_client::registry::Registry) {
+                $(registry.register($name, $help, self.$field.clone());)*
+                $(self.$inner.register_in(registry);)*
+            }
+        }
+    };
+    (@first $metric:ty) => { <$metric>::default() };
+    (@first $metric:ty, $first:expr) => { $first };
+}
 
 /// Registers `process_*` and `kubernetes_build_info` (M-62), which are read at each scrape.
 pub fn register(registry: &mut Registry) {
@@ -28,13 +90,18 @@ pub fn register(registry: &mut Registry) {
 /// which to Prometheus is the same as no labels.
 fn register_build(registry: &mut Registry) {
     let info = Family::<Labels<8>, Gauge>::default();
+    // Release builds set these.
+    let of_build = Option::<&'static str>::unwrap_or_default;
     let labels = [
         ("major", env!("CARGO_PKG_VERSION_MAJOR")),
         ("minor", env!("CARGO_PKG_VERSION_MINOR")),
         ("git_version", VERSION),
-        ("git_commit", GIT_COMMIT),
-        ("git_tree_state", GIT_TREE_STATE),
-        ("build_date", BUILD_DATE),
+        ("git_commit", of_build(option_env!("OUTRIGGER_GIT_COMMIT"))),
+        (
+            "git_tree_state",
+            of_build(option_env!("OUTRIGGER_GIT_TREE_STATE")),
+        ),
+        ("build_date", of_build(option_env!("OUTRIGGER_BUILD_DATE"))),
         ("compiler", "rustc"),
         ("platform", PLATFORM),
     ];
@@ -46,20 +113,8 @@ fn register_build(registry: &mut Registry) {
     );
 }
 
-/// Variables of the build's environment, as release builds set them.
-const GIT_COMMIT: &str = or_empty(option_env!("OUTRIGGER_GIT_COMMIT"));
-const GIT_TREE_STATE: &str = or_empty(option_env!("OUTRIGGER_GIT_TREE_STATE"));
-const BUILD_DATE: &str = or_empty(option_env!("OUTRIGGER_BUILD_DATE"));
-
-const fn or_empty(text: Option<&'static str>) -> &'static str {
-    match text {
-        Some(text) => text,
-        None => "",
-    }
-}
-
 /// The platform as Go names it.
-const PLATFORM: &str = if cfg!(target_arch = "aarch64") {
+pub const PLATFORM: &str = if cfg!(target_arch = "aarch64") {
     "linux/arm64"
 } else if cfg!(target_arch = "x86_64") {
     "linux/amd64"

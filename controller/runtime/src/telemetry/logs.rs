@@ -14,15 +14,12 @@
 
 mod klog;
 
-use tracing::{
-    Level, Metadata, Subscriber,
-    level_filters::LevelFilter,
-    subscriber::{Interest, SetGlobalDefaultError},
-};
+use tracing::{Level, Subscriber, level_filters::LevelFilter, subscriber::SetGlobalDefaultError};
 use tracing_subscriber::{
-    Layer, Registry,
+    Registry,
+    filter::Targets,
     fmt::{self, MakeWriter, writer::BoxMakeWriter, writer::MakeWriterExt},
-    layer::{Context, SubscriberExt},
+    layer::SubscriberExt,
     reload,
 };
 
@@ -55,20 +52,15 @@ const OURS: [&str; 2] = ["outrigger", "cloud_controller_manager"];
 /// Changes what is logged while the process runs.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    filter: reload::Handle<Verbosity, Registry>,
+    filter: reload::Handle<Targets, Registry>,
 }
-
-/// Log lines go elsewhere already.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up log lines: {0}")]
-pub struct InstallError(#[from] SetGlobalDefaultError);
 
 impl Telemetry {
     /// Sends the log lines of the whole process to standard error.
     ///
     /// # Errors
     /// If that was done before.
-    pub fn install(logging: &Logging) -> Result<Self, InstallError> {
+    pub fn install(logging: &Logging) -> Result<Self, SetGlobalDefaultError> {
         let writer = if logging.split_stream {
             BoxMakeWriter::new(
                 std::io::stderr
@@ -85,7 +77,11 @@ impl Telemetry {
     ///
     /// # Errors
     /// If that was done before.
-    pub fn install_to<W>(logging: &Logging, writer: W, process: u32) -> Result<Self, InstallError>
+    pub fn install_to<W>(
+        logging: &Logging,
+        writer: W,
+        process: u32,
+    ) -> Result<Self, SetGlobalDefaultError>
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
@@ -94,16 +90,10 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// `-v`, as it stands.
-    pub fn verbosity(&self) -> u32 {
-        let filter = self.filter.with_current(|filter| filter.0);
-        filter.unwrap_or_default()
-    }
-
     /// Sets `-v` for the whole process from now on.
     pub fn set_verbosity(&self, verbosity: u32) {
         // Fails only when nothing is logged any more.
-        let _ = self.filter.modify(|filter| filter.0 = verbosity);
+        let _ = self.filter.reload(targets(verbosity));
     }
 }
 
@@ -115,7 +105,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let (filter, handle) = reload::Layer::new(Verbosity(logging.verbosity));
+    let (filter, handle) = reload::Layer::new(targets(logging.verbosity));
     // Without internal errors: reporting a closed stream on that stream would panic.
     let lines = fmt::layer()
         .event_format(Klog::new(logging.format, process))
@@ -126,45 +116,24 @@ where
 }
 
 /// Lets through what `-v` asks for.
-#[derive(Debug)]
-struct Verbosity(u32);
-
-impl Verbosity {
-    fn admits(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= level(metadata.target(), self.0)
+fn targets(verbosity: u32) -> Targets {
+    let (ours, others) = match verbosity {
+        10.. => (LevelFilter::TRACE, LevelFilter::TRACE),
+        8.. => (LevelFilter::TRACE, LevelFilter::DEBUG),
+        6.. => (LevelFilter::TRACE, LevelFilter::WARN),
+        4.. => (LevelFilter::DEBUG, LevelFilter::WARN),
+        _ => (LevelFilter::INFO, LevelFilter::WARN),
+    };
+    let targets = Targets::new()
+        .with_default(others)
+        .with_targets(OURS.map(|name| (name, ours)));
+    if verbosity >= 8 {
+        return targets;
     }
-}
-
-fn level(target: &str, verbosity: u32) -> LevelFilter {
-    let ours = OURS.iter().any(|name| target.starts_with(name));
-    match (ours, verbosity) {
-        (_, 10..) | (true, 6..) => LevelFilter::TRACE,
-        (true, 4..) | (false, 8..) => LevelFilter::DEBUG,
-        (true, _) => LevelFilter::INFO,
-        (false, _) if target.starts_with("kube_client") => LevelFilter::OFF,
-        // A client of the HTTPS server can cause its warnings without end.
-        (false, _) if target.starts_with("h2::") => LevelFilter::ERROR,
-        (false, _) => LevelFilter::WARN,
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Verbosity {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // Nothing but the metadata decides, so that a line that is off costs one load.
-        if self.admits(metadata) {
-            Interest::always()
-        } else {
-            Interest::never()
-        }
-    }
-
-    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        self.admits(metadata)
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(level(OURS[0], self.0))
-    }
+    // A client of the HTTPS server can cause warnings of h2 without end.
+    targets
+        .with_target("h2", LevelFilter::ERROR)
+        .with_target("kube_client", LevelFilter::OFF)
 }
 
 #[cfg(test)]
@@ -252,7 +221,6 @@ mod tests {
             assert_eq!(got, expected, "-v={verbosity}");
             let changed = with(&logging(0), |lines, telemetry| {
                 telemetry.set_verbosity(verbosity);
-                assert_eq!(telemetry.verbosity(), verbosity);
                 speak(lines)
             });
             assert_eq!(changed, expected, "changed to {verbosity}");

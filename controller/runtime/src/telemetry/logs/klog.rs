@@ -1,18 +1,18 @@
 //! Log lines as klog writes them, so that what reads the logs of Kubernetes' components reads these.
 //!
 //! ```text
-//! I1122 10:15:36.000000       1 sync.rs:120] "node initialized" node="node-17" attempts=2
-//! {"ts":1795342536000.0,"caller":"node/sync.rs:120","msg":"node initialized","v":0,"node":"node-17","attempts":2}
+//! I1122 10:15:36.000000       1 sync.rs:120] "node initialized" attempts=2 node="node-17"
+//! {"attempts":2,"caller":"node/sync.rs:120","msg":"node initialized","node":"node-17","ts":1795342536000.0,"v":0}
 //! ```
+//!
+//! The fields are in alphabetical order.
 
 use std::fmt::{self, Write};
 
 use jiff::{Timestamp, tz::TimeZone};
-use serde_json::Value;
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-};
+use serde_json::{Map, Value};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_serde::fields::AsMap;
 use tracing_subscriber::{
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     registry::LookupSpan,
@@ -49,11 +49,17 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(event.field_map()) else {
+            return Err(fmt::Error);
+        };
+        let message = fields.remove("message").unwrap_or_default();
+        if let Some(error) = fields.remove("error") {
+            // klog's name for it.
+            fields.insert("err".to_owned(), error);
+        }
         let line = match self.format {
-            Format::Text => self.text(event.metadata(), &fields)?,
-            Format::Json => self.json(event.metadata(), fields),
+            Format::Text => self.text(event.metadata(), &message, &fields)?,
+            Format::Json => self.json(event.metadata(), message, fields),
         };
         // In one piece, so that lines of two threads do not mix.
         writer.write_str(&line)
@@ -61,7 +67,12 @@ where
 }
 
 impl Klog {
-    fn text(&self, metadata: &Metadata<'_>, fields: &Fields) -> Result<String, fmt::Error> {
+    fn text(
+        &self,
+        metadata: &Metadata<'_>,
+        message: &Value,
+        fields: &Map<String, Value>,
+    ) -> Result<String, fmt::Error> {
         let severity = match *metadata.level() {
             Level::ERROR => 'E',
             Level::WARN => 'W',
@@ -73,8 +84,8 @@ impl Klog {
         let file = path.rsplit('/').next().unwrap_or(path);
         let line = metadata.line().unwrap_or(1);
         let mut out = format!("{severity}{time} {:7} {file}:{line}] ", self.process);
-        write!(out, "{:?}", fields.message)?;
-        for (name, value) in &fields.rest {
+        write!(out, "{:?}", message.as_str().unwrap_or_default())?;
+        for (name, value) in fields {
             match value {
                 Value::String(text) => write!(out, " {name}={text:?}")?,
                 other => write!(out, " {name}={other}")?,
@@ -84,34 +95,29 @@ impl Klog {
         Ok(out)
     }
 
-    fn json(&self, metadata: &Metadata<'_>, fields: Fields) -> String {
+    fn json(
+        &self,
+        metadata: &Metadata<'_>,
+        message: Value,
+        mut fields: Map<String, Value>,
+    ) -> String {
+        let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
         // Milliseconds, as the API machinery's JSON.
         let nanos = (self.now)().as_nanosecond();
-        let mut line: Vec<(&str, Value)> = vec![
-            ("ts", (nanos as f64 / 1e6).into()),
-            ("caller", caller(metadata).into()),
-            ("msg", fields.message.into()),
-        ];
-        let v = match *metadata.level() {
+        put("ts", (nanos as f64 / 1e6).into());
+        put("caller", caller(metadata).into());
+        put("msg", message);
+        match *metadata.level() {
             Level::ERROR => None,
-            Level::WARN | Level::INFO => Some(0),
-            Level::DEBUG => Some(4),
-            Level::TRACE => Some(6),
-        };
-        line.extend(v.map(|v| ("v", v.into())));
-        if *metadata.level() == Level::WARN {
-            line.push(("severity", "warning".into()));
-        }
-        for (name, value) in fields.rest {
-            if !line.iter().any(|(key, _)| *key == name) {
-                line.push((name, value));
+            Level::WARN => {
+                put("severity", "warning".into());
+                put("v", 0.into())
             }
-        }
-        let line: Vec<_> = line
-            .into_iter()
-            .map(|(name, value)| format!("{}:{value}", Value::from(name)))
-            .collect();
-        format!("{{{}}}\n", line.join(","))
+            Level::INFO => put("v", 0.into()),
+            Level::DEBUG => put("v", 4.into()),
+            Level::TRACE => put("v", 6.into()),
+        };
+        format!("{}\n", Value::from(fields))
     }
 }
 
@@ -124,59 +130,6 @@ fn caller(metadata: &Metadata<'_>) -> String {
         _ => path.to_owned(),
     };
     format!("{short}:{}", metadata.line().unwrap_or(1))
-}
-
-/// Message and fields of an event.
-#[derive(Default)]
-struct Fields {
-    message: String,
-    rest: Vec<(&'static str, Value)>,
-}
-
-impl Fields {
-    fn put(&mut self, field: &Field, value: Value) {
-        // klog's name for it.
-        let name = match field.name() {
-            "error" => "err",
-            name => name,
-        };
-        self.rest.push((name, value));
-    }
-}
-
-impl Visit for Fields {
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "message" {
-            value.clone_into(&mut self.message);
-        } else {
-            self.put(field, value.into());
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        if field.name() == "message" {
-            self.message = text;
-        } else {
-            self.put(field, text.into());
-        }
-    }
 }
 
 #[cfg(test)]
@@ -235,7 +188,7 @@ mod tests {
         let (head, rest) = info.split_once("klog.rs:").unwrap();
         assert_eq!(head, "I1122 10:15:36.007000      42 ");
         let rest = rest.split_once("] ").unwrap().1;
-        assert_eq!(rest, r#""two\nlines" node="a \"b\"" tries=2 ready=true"#);
+        assert_eq!(rest, r#""two\nlines" node="a \"b\"" ready=true tries=2"#);
         assert!(
             warning.starts_with("W1122 ") && warning.ends_with(r#"] "no page" err="out of paper""#)
         );
