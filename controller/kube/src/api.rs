@@ -1,31 +1,21 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
-mod request;
-
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
-use http::{HeaderValue, Method, Response, header};
+use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt};
+use http::{Method, Request, Response, header, request};
 use http_body_util::{BodyExt, Limited};
 use kube::{Client, client::Body, core::Status};
-use serde::{
-    Deserialize, Serialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
-use tokio::time::{Instant, sleep, timeout};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::time::{sleep, timeout};
 
-use self::request::ApiRequest;
 use super::{
     decode::{self, Item, ListReader, ObjectEvent},
     error::{ApiError, chain},
     patch::Patch,
-    refusals::Refusals,
 };
-use outrigger_runtime::{
-    fence::Fence,
-    history::{History, Subject},
-};
+use outrigger_runtime::fence::Fence;
 
 /// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,11 +24,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_OBJECT: usize = 16 * 1024 * 1024;
 
 /// How long the API server lets one watch last, in seconds.
-const WATCH_SECONDS: u32 = 290;
+const WATCH_SECONDS: &str = "290";
 
 /// Objects in one page of a list. A Node is 14 kB of JSON: pages of 500 cost twice the memory of
 /// pages of 100 and save nothing.
-const PAGE: u32 = 100;
+const PAGE: &str = "100";
 
 const JSON: &str = "application/json";
 
@@ -51,8 +41,6 @@ const ACCEPT_METADATA: &str =
 pub struct Api {
     client: Client,
     fence: Option<Fence>,
-    refusals: Option<Refusals>,
-    history: History,
     /// The time limit of a request as a whole, its wait for the budget too, which the API server learns as well.
     limit: Option<Duration>,
 }
@@ -71,41 +59,14 @@ struct Partial<M> {
     metadata: M,
 }
 
-/// Preconditions of a deletion.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletePreconditions<'a> {
-    /// `metadata.uid`.
-    pub uid: &'a str,
-    /// `metadata.resourceVersion`.
-    pub resource_version: &'a str,
-}
-
 impl Api {
     /// Requests through `client`.
     pub fn new(client: Client) -> Self {
         Self {
             client,
             fence: None,
-            refusals: None,
-            history: History::default(),
             limit: None,
         }
-    }
-
-    /// The same requests; writes that are not allowed are reported to `refusals`.
-    #[must_use]
-    pub fn reporting(self, refusals: Refusals) -> Self {
-        Self {
-            refusals: Some(refusals),
-            ..self
-        }
-    }
-
-    /// The same requests; the results of writes to Nodes and Services are noted in `history`.
-    #[must_use]
-    pub fn noting(self, history: History) -> Self {
-        Self { history, ..self }
     }
 
     /// The same requests, but writes only as long as `fence` is open.
@@ -145,13 +106,14 @@ impl Api {
 
     /// The object at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        self.object(ApiRequest::new(Method::GET, path)).await
+        self.object(empty(self.request(Method::GET, path, &[], JSON))?)
+            .await
     }
 
     /// The metadata of the object at `path`, as far as `M` has it. The rest of a Node, which is 14 kB, is not sent.
     pub async fn metadata<M: DeserializeOwned>(&self, path: &str) -> Result<M, ApiError> {
-        let request = ApiRequest::new(Method::GET, path).accept(ACCEPT_METADATA);
-        let Partial { metadata } = self.object(request).await?;
+        let request = self.request(Method::GET, path, &[], ACCEPT_METADATA);
+        let Partial { metadata } = self.object(empty(request)?).await?;
         Ok(metadata)
     }
 
@@ -174,12 +136,14 @@ impl Api {
         selector: Option<(&str, &str)>,
         mut each: impl FnMut(Item<T>),
     ) -> Result<String, ApiError> {
-        let mut token = String::new();
+        let (selector, mut token) = (field_selector(selector), String::new());
         loop {
-            let request = ApiRequest::new(Method::GET, path)
-                .selecting(selector)
-                .query("limit", PAGE.to_string())
-                .query("continue", token);
+            let query = [
+                ("fieldSelector", &*selector),
+                ("limit", PAGE),
+                ("continue", &token),
+            ];
+            let request = empty(self.request(Method::GET, path, &query, JSON))?;
             let read = async |response: Response<Body>| {
                 let mut reader = ListReader::default();
                 let mut body = response.into_body().into_data_stream();
@@ -197,8 +161,9 @@ impl Api {
     }
 
     /// Changes at `path` after `version`, until the API server ends the watch, of the objects whose field has the value of
-    /// `selector`; with an empty version the first events show the objects as they are. RBAC can allow the one of a `metadata.name` by its name. The watch is to be answered within `limit`. An
-    /// object that cannot be decoded is in its event, and ends nothing.
+    /// `selector`; with an empty version the first events show the objects as they are. RBAC can allow the one of a
+    /// `metadata.name` by its name. The watch is to be answered within `limit`. An object that cannot be decoded is in its
+    /// event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -206,25 +171,29 @@ impl Api {
         version: &str,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
-        let mut request = ApiRequest::new(Method::GET, path)
-            .selecting(selector)
-            .query("resourceVersion", version)
-            .query("watch", "true")
-            .query("allowWatchBookmarks", "true")
-            .query("timeoutSeconds", WATCH_SECONDS.to_string())
-            .build()?;
+        let query = [
+            ("fieldSelector", &*field_selector(selector)),
+            ("resourceVersion", version),
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", WATCH_SECONDS),
+        ];
+        let request = self.request(Method::GET, path, &query, JSON);
         // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.
-        let encoding = HeaderValue::from_static("identity");
-        request
-            .headers_mut()
-            .insert(header::ACCEPT_ENCODING, encoding);
+        let request = empty(request.header(header::ACCEPT_ENCODING, "identity"))?;
         let response = within(limit, async { Ok(self.client.send(request).await?) }).await?;
         if !response.status().is_success() {
             return Err(refusal(response).await?);
         }
         let body = response.into_body().into_data_stream();
         let lines = body.map_err(io::Error::other).into_async_read().lines();
-        Ok(lines.filter_map(|line| ready(event_of(line))))
+        Ok(lines.map(|line| match line {
+            Ok(line) => decode::event(&line),
+            Err(error) => Err(ApiError::Transport(format!(
+                "the watch broke off, since its connection was lost or did not answer a ping: {}",
+                chain(&error)
+            ))),
+        }))
     }
 
     /// Makes an object in the collection at `path`.
@@ -233,14 +202,15 @@ impl Api {
         path: &str,
         object: &impl Serialize,
     ) -> Result<T, ApiError> {
-        let request = ApiRequest::new(Method::POST, path).body(JSON, object)?;
-        self.object(request).await
+        let request = self.request(Method::POST, path, &[], JSON);
+        self.object(with_body(request, JSON, object)?).await
     }
 
     /// [`Self::create`] for a caller that needs nothing of the object as it is now.
     pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), ApiError> {
-        let request = ApiRequest::new(Method::POST, path).accept(ACCEPT_METADATA);
-        self.call(request.body(JSON, object)?).await.map(drop)
+        let request = self.request(Method::POST, path, &[], ACCEPT_METADATA);
+        let request = with_body(request, JSON, object)?;
+        self.call(request).await.map(drop)
     }
 
     /// Replaces the object at `path`. If `object` has a resourceVersion, only that version
@@ -250,80 +220,70 @@ impl Api {
         path: &str,
         object: &impl Serialize,
     ) -> Result<T, ApiError> {
-        let request = ApiRequest::new(Method::PUT, path).body(JSON, object)?;
-        self.object(request).await
+        let request = self.request(Method::PUT, path, &[], JSON);
+        self.object(with_body(request, JSON, object)?).await
     }
 
     /// Changes the object (or sub-resource) at `path`.
     pub async fn patch(&self, path: &str, patch: &Patch) -> Result<Written, ApiError> {
         // Our writes are made from types; strict decoding of every object would be work for nothing.
-        let request = ApiRequest::new(Method::PATCH, path)
-            .query("fieldValidation", "Ignore")
-            .accept(ACCEPT_METADATA)
-            .body(patch.content_type(), patch)?;
-        let began = Instant::now();
-        let result = self.object(request).await;
-        let result = result.map(|Partial { metadata }| metadata);
-        self.note("PATCH", path, began, result.as_ref().map(drop));
-        result
+        let query = [("fieldValidation", "Ignore")];
+        let request = self.request(Method::PATCH, path, &query, ACCEPT_METADATA);
+        let request = with_body(request, patch.content_type(), patch)?;
+        let Partial { metadata } = self.object(request).await?;
+        Ok(metadata)
     }
 
-    /// Deletes the object at `path` if it fits `preconditions`; else the answer is 409.
-    pub async fn delete(
-        &self,
-        path: &str,
-        preconditions: DeletePreconditions<'_>,
-    ) -> Result<(), ApiError> {
+    /// Deletes the object at `path` if it has this UID and this version; else the answer is 409.
+    pub async fn delete(&self, path: &str, uid: &str, version: &str) -> Result<(), ApiError> {
         let options = serde_json::json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": version},
         });
-        let request = ApiRequest::new(Method::DELETE, path).body(JSON, &options)?;
-        let began = Instant::now();
-        let result = self.call(request).await.map(drop);
-        self.note("DELETE", path, began, result.as_ref().map(drop));
-        result
+        let request = self.request(Method::DELETE, path, &[], JSON);
+        let request = with_body(request, JSON, &options)?;
+        self.call(request).await.map(drop)
     }
 
-    /// Notes the result of a write.
-    fn note(&self, verb: &'static str, path: &str, began: Instant, result: Result<(), &ApiError>) {
-        let Some((subject, is_status)) = subject(path) else {
-            return;
-        };
-        let kind = if is_status { "PATCH status" } else { verb };
-        let rule = result.map_or_else(|error| error.class().as_str(), |()| "written");
-        self.history
-            .noted("kube-apiserver", subject, kind, rule, || {
-                let took = began.elapsed().as_millis();
-                match result {
-                    Ok(()) => format!("answered in {took} ms"),
-                    Err(error) => format!("{error} ({took} ms)"),
-                }
-            });
+    /// A request with the parameters in `query` that have a value, and with the time limit.
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        accept: &'static str,
+    ) -> request::Builder {
+        let start = path.len() + 1;
+        let mut parameters = form_urlencoded::Serializer::for_suffix(format!("{path}?"), start);
+        parameters.extend_pairs(query.iter().filter(|(_, value)| !value.is_empty()));
+        if let Some(limit) = self.limit {
+            parameters.append_pair("timeout", &format!("{}ms", limit.as_millis()));
+        }
+        Request::builder()
+            .method(method)
+            .uri(parameters.finish().trim_end_matches('?'))
+            .header(header::ACCEPT, accept)
     }
 
-    async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, ApiError> {
+    async fn object<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, ApiError> {
         decode::object(&self.call(request).await?)
     }
 
-    async fn call(&self, request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
+    async fn call(&self, request: Request<Body>) -> Result<Bytes, ApiError> {
         self.exchange(request, whole).await
     }
 
     /// `read` reads the answer, if it is a success.
     async fn exchange<T>(
         &self,
-        mut request: ApiRequest<'_>,
+        mut request: Request<Body>,
         read: impl AsyncFnOnce(Response<Body>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let (method, path) = (request.method.clone(), request.path);
-        let fence = self.fence.as_ref().filter(|_| method != Method::GET);
+        let fence = self.fence.as_ref();
+        let fence = fence.filter(|_| request.method() != Method::GET);
         if fence.is_some_and(|fence| !fence.may_write()) {
             return Err(ApiError::Fenced);
         }
-        if let Some(limit) = self.limit {
-            request = request.query("timeout", format!("{}ms", limit.as_millis()));
-        }
-        let mut request = request.build()?;
         // The client asks it once more, after the wait for its budget.
         if let Some(fence) = fence {
             request.extensions_mut().insert(fence.clone());
@@ -341,31 +301,32 @@ impl Api {
             })
             .await
         });
-        let result = match self.limit {
+        match self.limit {
             Some(limit) => within(limit, exchange).await,
             None => exchange.await,
-        };
-        if let Some(refusals) = &self.refusals {
-            refusals.answered(&method, path, result.as_ref().err());
         }
-        result
     }
 }
 
-/// The Node or Service at `path`, and whether the path is that of its status.
-fn subject(path: &str) -> Option<(Subject<'_>, bool)> {
-    let path = path.strip_prefix("/api/v1/")?;
-    let (object, is_status) = match path.strip_suffix("/status") {
-        Some(object) => (object, true),
-        None => (path, false),
-    };
-    if let Some(name) = object.strip_prefix("nodes/") {
-        return Some((Subject::node(name), is_status));
-    }
-    let (namespace, name) = object
-        .strip_prefix("namespaces/")?
-        .split_once("/services/")?;
-    Some((Subject::service(namespace, name), is_status))
+/// `fieldSelector` for objects whose field has this value; empty: all.
+fn field_selector(selector: Option<(&str, &str)>) -> String {
+    selector.map_or_else(String::new, |(field, value)| format!("{field}={value}"))
+}
+
+fn empty(request: request::Builder) -> Result<Request<Body>, ApiError> {
+    let request = request.body(Body::empty());
+    request.map_err(|error| ApiError::Transport(error.to_string()))
+}
+
+fn with_body(
+    request: request::Builder,
+    media_type: &'static str,
+    body: &impl Serialize,
+) -> Result<Request<Body>, ApiError> {
+    let body = serde_json::to_vec(body).map_err(|error| ApiError::Decode(error.to_string()))?;
+    let request = request.header(header::CONTENT_TYPE, media_type);
+    let request = request.body(Body::from(body));
+    request.map_err(|error| ApiError::Transport(error.to_string()))
 }
 
 async fn within<T>(
@@ -374,22 +335,6 @@ async fn within<T>(
 ) -> Result<T, ApiError> {
     let result = timeout(limit, exchange).await;
     result.unwrap_or(Err(ApiError::Timeout(limit)))
-}
-
-/// The event of a line of a watch; none of half a line, which a connection that is cut may leave.
-fn event_of<T: DeserializeOwned>(
-    line: io::Result<String>,
-) -> Option<Result<ObjectEvent<T>, ApiError>> {
-    match line {
-        Ok(line) => match decode::event(&line) {
-            Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
-            event => Some(event),
-        },
-        Err(error) => Some(Err(ApiError::Transport(format!(
-            "the watch broke off, since its connection was lost or did not answer a ping: {}",
-            chain(&error)
-        )))),
-    }
 }
 
 /// The whole body of an answer.

@@ -12,7 +12,6 @@ pub mod leader;
 pub mod metrics;
 pub mod nodes;
 pub mod patch;
-pub mod refusals;
 pub mod services;
 pub mod store;
 pub mod volumes;

@@ -17,7 +17,6 @@ use outrigger_core::{
 use outrigger_runtime::clock::time_of_day;
 
 use super::{
-    api::DeletePreconditions,
     error::ApiError,
     events::{ObjectRef, Recorder},
     patch::{self, Patch},
@@ -117,11 +116,8 @@ impl ObjectWriter<NodeView> {
     /// Deletes `node` in this version (not Q-4): whatever changed since has not been looked at. A node that is gone
     /// already is no error. The store learns of the deletion from its watch.
     pub async fn delete(&self, node: &NodeView) -> Result<(), ApiError> {
-        let preconditions = DeletePreconditions {
-            uid: &node.uid,
-            resource_version: &node.resource_version,
-        };
-        match self.api.delete(&path(&node.name), preconditions).await {
+        let (uid, version) = (&node.uid, &node.resource_version);
+        match self.api.delete(&path(&node.name), uid, version).await {
             Err(error) if error.is_not_found() => Ok(()),
             result => result,
         }

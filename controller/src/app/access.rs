@@ -8,9 +8,7 @@ use outrigger_kube::{
     api::Api,
     client::{Budget, Clients},
     events::{EventMetrics, Events},
-    refusals::Refusals,
 };
-use outrigger_runtime::history::History;
 
 /// Makes the clients of the parts, named as upstream's (E-7).
 pub(super) struct ApiAccess {
@@ -19,8 +17,6 @@ pub(super) struct ApiAccess {
     /// `--use-service-account-credentials`.
     own_accounts: bool,
     event_metrics: EventMetrics,
-    refusals: Refusals,
-    history: History,
 }
 
 /// A controller's own requests, and its own events.
@@ -31,35 +27,23 @@ pub(super) struct Identity {
 }
 
 impl ApiAccess {
-    pub(super) fn new(
-        config: &Config,
-        clients: Clients,
-        event_metrics: EventMetrics,
-        history: History,
-    ) -> Self {
+    pub(super) fn new(config: &Config, clients: Clients, event_metrics: EventMetrics) -> Self {
         Self {
             clients,
             budget: config.budget,
             own_accounts: config.service_account_credentials,
             event_metrics,
-            refusals: Refusals::default(),
-            history,
         }
-    }
-
-    /// Which writes the API server does not allow, those of events aside.
-    pub(super) fn refusals(&self) -> Refusals {
-        self.refusals.clone()
     }
 
     /// The process's own rights, within the budget.
     pub(super) fn root(&self, name: &str) -> Api {
-        self.api(&self.clients, name, self.budget)
+        Api::new(self.clients.build(name, self.budget))
     }
 
     /// The process's own rights without a budget, for what must not wait: a renewal of the lease.
     pub(super) fn unlimited(&self, name: &str) -> Api {
-        self.api(&self.clients, name, Budget::UNLIMITED)
+        Api::new(self.clients.build(name, Budget::UNLIMITED))
     }
 
     /// Events written with the process's own rights, by one of `parts` until `stop`.
@@ -89,13 +73,8 @@ impl ApiAccess {
         Ok(Identity {
             // Two clients, so that events take nothing of the controllers' budget.
             events: self.events(&clients, name, parts, stop),
-            api: self.api(&clients, name, self.budget),
+            api: Api::new(clients.build(name, self.budget)),
         })
-    }
-
-    fn api(&self, clients: &Clients, name: &str, budget: Budget) -> Api {
-        let api = Api::new(clients.build(name, budget)).reporting(self.refusals.clone());
-        api.noting(self.history.clone())
     }
 
     fn events(

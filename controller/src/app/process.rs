@@ -81,7 +81,7 @@ impl<'a> Process<'a> {
         let api_server = clients.server();
         let history = History::new(config.history_bytes, metrics.history.clone());
         let events = metrics.events.clone();
-        let access = ApiAccess::new(config, clients, events, history.clone());
+        let access = ApiAccess::new(config, clients, events);
         let mut process = Self {
             config,
             informers: access.root("shared-informers"),
@@ -138,9 +138,6 @@ impl<'a> Process<'a> {
             access.look_up().await;
         }
         self.checks.add("apiserver", Scope::Readiness, || Ok(()));
-        let refusals = self.access.refusals();
-        let is_allowed = move || refusals.check();
-        self.checks.add("writes", Scope::Readiness, is_allowed);
         if self.config.plan.is_some() && known_uid(self.config, &facts).is_none() {
             return Err(Fatal::Setup(
                 "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \

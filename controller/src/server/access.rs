@@ -32,7 +32,6 @@ use outrigger_kube::{
     api::Api,
     client::{Budget, Clients, Source, SourceError},
     metrics::ClientMetrics,
-    refusals::Refusals,
 };
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use tracing::warn;
@@ -300,7 +299,7 @@ async fn client(
     let clients = Clients::new(server, metrics.clone()).await;
     let clients = clients.map_err(refuse)?;
     let api = Api::new(clients.build("delegated-access", BUDGET));
-    Ok(Some(api.reporting(Refusals::default())))
+    Ok(Some(api))
 }
 
 const ANONYMOUS: &str = "system:anonymous";

@@ -62,7 +62,7 @@ async fn the_leader_explains_by_rules_and_sentences() {
     let kubeconfig = kubeconfig.unwrap();
     let says = async |object: &str, words: &[&str]| says(&port, &kubeconfig, object, words).await;
 
-    // A Node that is initialised, with its writes.
+    // A Node that is initialised.
     stage.mock.create(instance("made")).await;
     stage.register(&Machine::new("made")).await;
     stage.synced("made").await;
@@ -71,8 +71,6 @@ async fn the_leader_explains_by_rules_and_sentences() {
         &["cloud-node-controller", "initialize", "removes the taint"],
     )
     .await;
-    says("node/made", &["kube-apiserver", "PATCH ", "written"]).await;
-    says("node/made", &["PATCH status", "written"]).await;
     // A Node whose taint stays.
     stage.register(&Machine::new("lost")).await;
     says("node/lost", &["sync", "not_ready", "instance not found"]).await;
@@ -150,7 +148,6 @@ async fn the_leader_explains_by_rules_and_sentences() {
     stage.is_ready("made", "Unknown").await;
     says("node/made", &["judge", "look_again", "not deleted"]).await;
     says("node/made", &["judge", "delete", "within_limit"]).await;
-    says("node/made", &["DELETE", "written"]).await;
     says("node/made", &["which is gone"]).await;
 }
 

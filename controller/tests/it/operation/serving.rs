@@ -54,7 +54,7 @@ async fn health_is_open_to_all_and_a_provider_that_is_away_is_a_matter_of_readin
             assert!(verbose.contains(&format!("[+]{check} ok\n")), "{verbose}");
         }
         let ready = path == "/readyz";
-        for check in ["provider", "watch-nodes", "watch-services", "writes"] {
+        for check in ["provider", "watch-nodes", "watch-services"] {
             let shown = format!("[+]{check} ok\n");
             assert_eq!(verbose.contains(&shown), ready, "{verbose}");
         }

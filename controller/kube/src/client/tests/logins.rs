@@ -11,7 +11,7 @@ use super::{
     server::{pair, proxy},
     *,
 };
-use crate::{api::DeletePreconditions, fixture::scripted};
+use crate::fixture::scripted;
 
 /// The user with a new certificate for this name.
 fn with_certificate(name: &str) -> Value {
@@ -279,11 +279,7 @@ async fn a_lease_that_is_lost_while_a_plugin_runs_comes_before_the_write() {
     let api = api(&of(directory.path(), &server, &user))
         .await
         .fenced(fence);
-    let preconditions = DeletePreconditions {
-        uid: "uid",
-        resource_version: "7",
-    };
-    let delete = timeout(WAIT, api.delete("/api/v1/nodes/n1", preconditions));
+    let delete = timeout(WAIT, api.delete("/api/v1/nodes/n1", "uid", "7"));
     let (deleted, ()) = tokio::join!(delete, async {
         while !path("started").exists() {
             time::sleep(Duration::from_millis(5)).await;
