@@ -68,10 +68,7 @@ use outrigger_kube::{
     watch::Sight,
 };
 use outrigger_provider::Provider;
-use outrigger_runtime::{
-    fence::Fence,
-    history::{History, HistoryMetrics},
-};
+use outrigger_runtime::{fence::Fence, history::History};
 
 /// A cloud on the paused clock.
 pub fn cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
@@ -156,7 +153,7 @@ impl Fixture {
             nodes,
             services: Arc::default(),
             queues: QueueMetrics::default(),
-            history: History::new(1 << 20, HistoryMetrics::default()),
+            history: History::new(1 << 20),
             sight: Sight::default(),
             registry,
             events,

@@ -2,71 +2,29 @@
 //!
 //! Nothing waits for it, and no decision depends on it.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::Arc,
-};
+use std::{borrow::Cow, collections::HashMap, fmt, mem, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::decision::DecisionReason;
 use parking_lot::Mutex;
-use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::time_of_day, metric_families};
+use crate::clock::time_of_day;
 
-metric_families! {
-    /// Metrics of the history.
-    pub struct HistoryMetrics {
-        bytes: Gauge,
-            "outrigger_history_bytes", "Memory of the decisions that are remembered, which explain shows";
-    }
+/// The Node of this name, as an object of decisions.
+pub fn node(name: &str) -> String {
+    format!("node/{name}")
 }
 
-/// The object of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subject<'a> {
-    kind: &'static str,
-    namespace: Option<&'a str>,
-    name: &'a str,
-}
-
-impl<'a> Subject<'a> {
-    /// The Node of this name.
-    pub const fn node(name: &'a str) -> Self {
-        Self {
-            kind: "node",
-            namespace: None,
-            name,
-        }
-    }
-
-    /// The Service of this namespace and name.
-    pub const fn service(namespace: &'a str, name: &'a str) -> Self {
-        Self {
-            kind: "service",
-            namespace: Some(namespace),
-            name,
-        }
-    }
-}
-
-impl fmt::Display for Subject<'_> {
-    /// `node/NAME`, `service/NAMESPACE/NAME`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace {
-            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
-            None => write!(f, "{}/{}", self.kind, self.name),
-        }
-    }
+/// The Service of this namespace and name, as an object of decisions.
+pub fn service(namespace: &str, name: &str) -> String {
+    format!("service/{namespace}/{name}")
 }
 
 /// The answer of `/explain/`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The object, as [`Subject`] shows it.
+    /// `node/NAME`, `service/NAMESPACE/NAME`.
     pub object: String,
     /// False: it is gone.
     pub exists: bool,
@@ -97,22 +55,12 @@ pub struct NotedDecision {
 
 /// The last decisions about each object. Clones share them; by default nothing is remembered.
 #[derive(Clone, Default)]
-pub struct History(Option<Arc<Shared>>);
-
-struct Shared {
-    ring: Mutex<Ring>,
-    metrics: HistoryMetrics,
-}
+pub struct History(Option<Arc<Mutex<Memory>>>);
 
 impl History {
     /// Remembers decisions in at most `bytes` of memory; 0: none.
-    pub fn new(bytes: usize, metrics: HistoryMetrics) -> Self {
-        Self((bytes > 0).then(|| {
-            Arc::new(Shared {
-                ring: Mutex::new(Ring::new(bytes)),
-                metrics,
-            })
-        }))
+    pub fn new(bytes: usize) -> Self {
+        Self((bytes > 0).then(|| Arc::new(Mutex::new(Memory::new(bytes)))))
     }
 
     /// Returns true if decisions are remembered.
@@ -120,15 +68,15 @@ impl History {
         self.0.is_some()
     }
 
-    /// Notes a decision of `source` about `subject`. `why` is not called if nothing is remembered.
+    /// Notes a decision of `source` about `object`. `why` is not called if nothing is remembered.
     pub fn decided(
         &self,
         source: &'static str,
-        subject: Subject<'_>,
+        object: String,
         kind: &'static str,
         why: impl FnOnce() -> DecisionReason,
     ) {
-        let Some(shared) = &self.0 else { return };
+        let Some(memory) = &self.0 else { return };
         let DecisionReason { rule, text } = why();
         let now = time_of_day();
         let decision = NotedDecision {
@@ -140,34 +88,18 @@ impl History {
             rule: rule.into(),
             text,
         };
-        let mut ring = shared.ring.lock();
-        ring.add(subject.to_string(), decision);
-        shared.metrics.bytes.set(ring.bytes() as i64);
+        memory.lock().add(object, decision);
     }
 
-    /// Notes what is no decision of core: the result of a call or write, or why an object is left alone. `text` is not
-    /// called if nothing is remembered.
-    pub fn noted(
-        &self,
-        source: &'static str,
-        subject: Subject<'_>,
-        kind: &'static str,
-        rule: &'static str,
-        text: impl FnOnce() -> String,
-    ) {
-        self.decided(source, subject, kind, || DecisionReason {
-            rule,
-            text: text(),
-        });
-    }
-
-    /// The decisions about `subject`, the newest last.
-    pub fn explain(&self, subject: Subject<'_>) -> Vec<NotedDecision> {
-        let decisions = self.0.as_ref().map(|shared| {
-            let ring = shared.ring.lock();
-            ring.explain(&subject.to_string())
-        });
-        decisions.unwrap_or_default()
+    /// The decisions about `object`, the newest last.
+    pub fn explain(&self, object: &str) -> Vec<NotedDecision> {
+        let Some(memory) = &self.0 else {
+            return Vec::new();
+        };
+        let memory = memory.lock();
+        let mut generations = [&memory.young, &memory.old].into_iter();
+        let decisions = generations.find_map(|objects| objects.by_name.get(object));
+        decisions.cloned().unwrap_or_default()
     }
 }
 
@@ -180,92 +112,145 @@ impl fmt::Debug for History {
 /// Decisions about one object.
 const OF_OBJECT: usize = 16;
 
-/// Memory of a decision beside its text: the entry, its place in the order, and what an allocator adds.
+/// Memory of a decision beside its text: the entry, and what an allocator adds.
 const OVERHEAD: usize = 320;
 
-/// A few decisions about each object, within a number of bytes: the oldest of all goes first.
-#[derive(Debug)]
-struct Ring {
+/// Decisions by object, in two generations: an object that is decided about is young. When the young ones have half of the
+/// memory they are the old ones, and the former old ones are forgotten.
+struct Memory {
     limit: usize,
-    bytes: usize,
-    next: u64,
-    /// By object, each with its number.
-    objects: HashMap<Arc<str>, Vec<(u64, NotedDecision)>>,
-    /// The object of each decision, from the oldest.
-    order: BTreeMap<u64, Arc<str>>,
+    young: Objects,
+    old: Objects,
 }
 
-impl Ring {
+#[derive(Default)]
+struct Objects {
+    by_name: HashMap<String, Vec<NotedDecision>>,
+    bytes: usize,
+}
+
+impl Memory {
     fn new(limit: usize) -> Self {
         Self {
             limit,
-            bytes: 0,
-            next: 0,
-            objects: HashMap::new(),
-            order: BTreeMap::new(),
+            young: Objects::default(),
+            old: Objects::default(),
         }
-    }
-
-    const fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Adds a decision about `object`. It counts for an earlier one of the same source, kind and rule too.
     fn add(&mut self, object: String, mut decision: NotedDecision) {
-        let object: Arc<str> = object.into();
-        let entries = self.objects.get(&object).map_or(&[][..], Vec::as_slice);
-        let is_alike = |other: &NotedDecision| {
-            (&other.source, &other.kind, &other.rule)
+        let held = self.young.remove(&object);
+        let held = held.or_else(|| self.old.remove(&object));
+        let mut decisions = held.unwrap_or_default();
+        let alike = decisions.iter().position(|earlier| {
+            (&earlier.source, &earlier.kind, &earlier.rule)
                 == (&decision.source, &decision.kind, &decision.rule)
-        };
-        let alike = entries.iter().find(|(_, other)| is_alike(other));
-        if let Some((_, earlier)) = alike {
+        });
+        if let Some(at) = alike {
+            let earlier = decisions.remove(at);
             decision.count += earlier.count;
             decision.first = earlier.first;
+        } else if decisions.len() >= OF_OBJECT {
+            decisions.remove(0);
         }
-        let oldest = entries.first().filter(|_| entries.len() >= OF_OBJECT);
-        let replaced = alike.or(oldest).map(|(number, _)| *number);
-        if let Some(number) = replaced {
-            self.forget(number);
+        decisions.push(decision);
+        self.young.bytes += size(&decisions);
+        self.young.by_name.insert(object, decisions);
+        if self.young.bytes > self.limit / 2 {
+            self.old = mem::take(&mut self.young);
         }
-        self.bytes += size(&decision);
-        self.order.insert(self.next, Arc::clone(&object));
-        let entries = self.objects.entry(object).or_default();
-        entries.push((self.next, decision));
-        self.next += 1;
-        while self.bytes > self.limit
-            && let Some((oldest, _)) = self.order.first_key_value()
-        {
-            self.forget(*oldest);
-        }
-    }
-
-    fn forget(&mut self, number: u64) {
-        let Some(object) = self.order.remove(&number) else {
-            return;
-        };
-        let Some(entries) = self.objects.get_mut(&object) else {
-            return;
-        };
-        if let Some(at) = entries.iter().position(|(of, _)| *of == number) {
-            let (_, decision) = entries.remove(at);
-            self.bytes -= size(&decision);
-        }
-        if entries.is_empty() {
-            self.objects.remove(&object);
-        }
-    }
-
-    /// The decisions about `object`, the newest last.
-    fn explain(&self, object: &str) -> Vec<NotedDecision> {
-        let entries = self.objects.get(object).into_iter().flatten();
-        entries.map(|(_, decision)| decision.clone()).collect()
     }
 }
 
-fn size(decision: &NotedDecision) -> usize {
-    decision.text.len() + OVERHEAD
+impl Objects {
+    fn remove(&mut self, object: &str) -> Option<Vec<NotedDecision>> {
+        let decisions = self.by_name.remove(object)?;
+        self.bytes -= size(&decisions);
+        Some(decisions)
+    }
+}
+
+fn size(decisions: &[NotedDecision]) -> usize {
+    let sizes = decisions
+        .iter()
+        .map(|decision| decision.text.len() + OVERHEAD);
+    sizes.sum()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// The explanation of a Node, each line as its rule, its count and its text.
+    fn lines(history: &History, name: &str) -> Vec<String> {
+        let decisions = history.explain(&node(name)).into_iter();
+        let line = |one: NotedDecision| format!("{} {} {}", one.rule, one.count, one.text);
+        decisions.map(line).collect()
+    }
+
+    fn note(history: &History, object: String, rule: &'static str, text: &str) {
+        let text = text.to_owned();
+        history.decided("test", object, "sync", || DecisionReason { rule, text });
+    }
+
+    fn bytes(history: &History) -> usize {
+        let memory = history.0.as_ref().unwrap().lock();
+        memory.young.bytes + memory.old.bytes
+    }
+
+    #[test]
+    fn lines_that_are_alike_are_counted_and_the_newest_text_is_shown() {
+        let history = History::new(1 << 20);
+        for (rule, text) in [("a", "1"), ("b", "1"), ("a", "2"), ("a", "3")] {
+            note(&history, node("n"), rule, text);
+        }
+        note(&history, service("n", "n"), "a", "of a Service");
+        assert_eq!(lines(&history, "n"), ["b 1 1", "a 3 3"]);
+        assert_eq!(lines(&history, "unknown"), [""; 0]);
+    }
+
+    #[test]
+    fn the_last_decision_outlives_a_thousand_refreshes_that_change_nothing() {
+        let history = History::new(8_000);
+        note(&history, node("n0"), "refresh", "an address");
+        for _ in 0..1_000 {
+            for name in ["n0", "n1", "n2", "n3", "n4"] {
+                note(&history, node(name), "in_sync", "as it is");
+            }
+        }
+        let bytes = bytes(&history);
+        assert!(bytes < 6_000, "{bytes}");
+        assert_eq!(
+            lines(&history, "n0"),
+            ["refresh 1 an address", "in_sync 1000 as it is"]
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_for_each_object_and_as_a_whole() {
+        const RULES: [&str; 20] = [
+            "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
+            "16", "17", "18", "19",
+        ];
+        let history = History::new(100_000);
+        for rule in RULES {
+            note(&history, node("n"), rule, "");
+        }
+        let kept = lines(&history, "n");
+        assert_eq!(kept.len(), 16);
+        assert!(
+            kept[0].starts_with("4 ") && kept[15].starts_with("19 "),
+            "{kept:?}"
+        );
+        for at in 0..10_000 {
+            note(&history, node(&format!("n{at}")), "x", &"y".repeat(100));
+        }
+        let bytes = bytes(&history);
+        assert!((50_000..101_000).contains(&bytes), "{bytes}");
+        // The objects that were decided about last are kept.
+        assert_eq!(lines(&history, "n"), [""; 0]);
+        assert_eq!(lines(&history, "n0"), [""; 0]);
+        assert_eq!(lines(&history, "n9999").len(), 1);
+    }
+}

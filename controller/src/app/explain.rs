@@ -10,7 +10,7 @@ use outrigger_kube::{
     leader::{self, Handle, Leadership},
     store::Store,
 };
-use outrigger_runtime::history::{Explanation, History, Subject};
+use outrigger_runtime::history::{self, Explanation, History};
 
 /// The objects that there are.
 pub(super) struct Stores {
@@ -36,19 +36,18 @@ impl Explainer {
             let text = "no decisions are remembered: --history-memory is 0";
             return answer::error(StatusCode::NOT_IMPLEMENTED, text);
         }
-        let Some((subject, exists)) = self.find(path) else {
+        let Some((object, exists)) = self.find(path) else {
             let text = "an object is nodes/NAME or services/NAMESPACE/NAME";
             return answer::error(StatusCode::BAD_REQUEST, text);
         };
-        let decisions = self.history.explain(subject);
+        let decisions = self.history.explain(&object);
         if decisions.is_empty() && !exists {
-            let text = format!(
-                "{subject} is unknown: it does not exist, and nothing was decided about it"
-            );
+            let text =
+                format!("{object} is unknown: it does not exist, and nothing was decided about it");
             return answer::error(StatusCode::NOT_FOUND, &text);
         }
         let explanation = Explanation {
-            object: subject.to_string(),
+            object,
             exists,
             leader: leader::host(),
             decisions,
@@ -75,19 +74,19 @@ impl Explainer {
     }
 
     /// The object at `path`, and whether there is one.
-    fn find<'a>(&self, path: &'a str) -> Option<(Subject<'a>, bool)> {
+    fn find(&self, path: &str) -> Option<(String, bool)> {
         let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_of_name);
         let (kind, name) = path.split_once('/')?;
         match (kind, name.split_once('/')) {
             ("nodes", None) if is_name(name) => {
                 let exists = self.stores.nodes.get(name).is_some();
-                Some((Subject::node(name), exists))
+                Some((history::node(name), exists))
             }
             ("services", Some((namespace, of_service)))
                 if is_name(namespace) && is_name(of_service) =>
             {
                 let exists = self.stores.services.get(name).is_some();
-                Some((Subject::service(namespace, of_service), exists))
+                Some((history::service(namespace, of_service), exists))
             }
             _ => None,
         }

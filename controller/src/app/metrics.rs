@@ -15,7 +15,7 @@ use outrigger_loops::{
     queue::QueueMetrics, route::RouteMetrics, service::ServiceMetrics, volume::VolumeMetrics,
 };
 use outrigger_provider::ProviderMetrics;
-use outrigger_runtime::{history::HistoryMetrics, metric_families, telemetry::RunningControllers};
+use outrigger_runtime::{metric_families, telemetry::RunningControllers};
 
 metric_families! {
     /// The metrics of all parts.
@@ -24,7 +24,6 @@ metric_families! {
         + pub(crate) controllers: RunningControllers;
         + pub(crate) csr: CsrMetrics;
         + pub(crate) events: EventMetrics;
-        + pub(crate) history: HistoryMetrics;
         + pub(crate) ipam: IpamMetrics;
         + pub(crate) leader: LeaderMetrics;
         + pub(crate) lifecycle: LifecycleMetrics;

@@ -79,7 +79,6 @@ impl<'a> Process<'a> {
         let clients = Clients::new(api_server, metrics.client.clone()).await;
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
-        let history = History::new(config.history_bytes, metrics.history.clone());
         let events = metrics.events.clone();
         let access = ApiAccess::new(config, clients, events);
         let mut process = Self {
@@ -88,7 +87,7 @@ impl<'a> Process<'a> {
             checks: Checks::default(),
             pages,
             access,
-            history,
+            history: History::new(config.history_bytes),
             api_server,
             https_access: None,
             webhook,

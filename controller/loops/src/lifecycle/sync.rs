@@ -21,7 +21,7 @@ use crate::{not_managed::ASKED_AGAIN, queue::Outcome};
 use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
 use outrigger_runtime::{
     clock::{time_of_day, until},
-    history::Subject,
+    history,
 };
 
 /// How long the answer about a Node waits for that about another one: both leave in one call, unless one has hung before.
@@ -187,12 +187,13 @@ impl NodeLifecycle {
     /// Notes why nothing came of a decision about the node.
     pub(super) fn note(&self, name: &str, rule: &'static str, text: impl FnOnce() -> String) {
         let history = &self.context.history;
-        history.noted(NAME, Subject::node(name), "sync", rule, text);
+        let why = || DecisionReason { rule, text: text() };
+        history.decided(NAME, history::node(name), "sync", why);
     }
 
     fn explain(&self, node: &NodeView, kind: &'static str, why: impl FnOnce() -> DecisionReason) {
         let history = &self.context.history;
-        history.decided(NAME, Subject::node(&node.name), kind, why);
+        history.decided(NAME, history::node(&node.name), kind, why);
     }
 
     /// The declarations of the provider that serves instances now, or did last.

@@ -32,8 +32,7 @@ use outrigger_kube::{error::ApiError, nodes::Write};
 use outrigger_provider::{InstancesCapability, LookupAnswer, LookupPurpose, Session};
 use outrigger_runtime::{
     clock::{time_of_day, until},
-    history::Subject,
-    log_repeated,
+    history, log_repeated,
 };
 
 impl CloudNode {
@@ -277,12 +276,13 @@ impl CloudNode {
     /// Notes why nothing is decided about the node, or nothing came of it.
     fn note(&self, name: &str, rule: &'static str, text: impl FnOnce() -> String) {
         let history = &self.context.history;
-        history.noted(NAME, Subject::node(name), "sync", rule, text);
+        let why = || DecisionReason { rule, text: text() };
+        history.decided(NAME, history::node(name), "sync", why);
     }
 
     fn explain(&self, node: &NodeView, kind: &'static str, why: impl FnOnce() -> DecisionReason) {
         let history = &self.context.history;
-        history.decided(NAME, Subject::node(&node.name), kind, why);
+        history.decided(NAME, history::node(&node.name), kind, why);
     }
 
     /// The writes that bring `node` in line with `instance`.

@@ -28,7 +28,7 @@ use outrigger_kube::store::Store;
 use outrigger_provider::Provider;
 use outrigger_runtime::{
     clock::{Clock, time_of_day},
-    history::{History, Subject},
+    history::{self, History},
 };
 
 /// Component of the loop's events and decisions, and who it is to the API server (S-4).
@@ -184,8 +184,8 @@ impl Decisions {
         kind: &'static str,
         why: impl FnOnce() -> DecisionReason,
     ) {
-        let subject = Subject::service(service.namespace(), service.name());
-        self.history.decided(COMPONENT, subject, kind, why);
+        let object = history::service(service.namespace(), service.name());
+        self.history.decided(COMPONENT, object, kind, why);
     }
 
     /// The Services that may have to get the targets of `inputs`, or to lose their hash. A selector is not evaluated for it.
