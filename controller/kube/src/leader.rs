@@ -32,14 +32,12 @@ mod elector;
 mod handle;
 mod identity;
 mod lease;
-mod term;
 
 pub use elector::Elector;
-pub use handle::{Handle, NotLeading};
+pub use handle::{Handle, Leadership, LeaseTerm, NotLeading};
 pub use identity::{ProcessIdentity, host};
 pub(crate) use lease::LeaseObject;
 pub use outrigger_core::lease::Lost;
-pub use term::{Leadership, LeaseTerm};
 
 /// The lock, and the identity that contends for it.
 #[derive(Clone, Debug)]
@@ -54,6 +52,14 @@ pub struct LeaderConfig {
     pub durations: Durations,
     /// The cluster that must have the Lease, and the watches that list again when etcd has gone back in time.
     pub sight: Sight,
+}
+
+impl LeaderConfig {
+    /// Path of the Leases of the namespace.
+    fn collection(&self) -> String {
+        let namespace = &self.namespace;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+    }
 }
 
 /// Reason of the events about the Lease (PROC-26).

@@ -345,7 +345,7 @@ impl<V: View> Store<V> {
 
 /// Versions are etcd revisions, which Kubernetes lets clients compare as numbers (KEP-5504).
 /// Anything else is taken as newer: the API server's word counts.
-fn is_older(new: &str, held: &str) -> bool {
+pub(crate) fn is_older(new: &str, held: &str) -> bool {
     match (new.parse::<u64>(), held.parse::<u64>()) {
         (Ok(new), Ok(held)) => new < held,
         _ => false,

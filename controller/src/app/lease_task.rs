@@ -23,10 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
-use crate::{
-    options::Config,
-    server::{Checks, Scope},
-};
+use crate::options::Config;
 use outrigger_kube::{
     api::Api,
     leader::{
@@ -54,7 +51,6 @@ pub(super) struct Building {
     pub(super) loops: Loops,
     pub(super) provider: Provider,
     pub(super) sight: Sight,
-    pub(super) checks: Checks,
     pub(super) identity: Arc<ClusterIdentity>,
 }
 
@@ -88,9 +84,6 @@ impl Building {
             };
             let (elector, lock) =
                 Elector::new(self.api, lease, self.metrics, able.clone(), self.events);
-            let checked = lock.clone();
-            self.checks
-                .add("leaderElection", Scope::Everywhere, move || checked.check());
             electors.spawn(elector.run());
             electors.spawn(candidate(self.provider.clone(), self.sight, may_contend));
             (lock, identity)

@@ -213,7 +213,6 @@ impl<'a> Process<'a> {
             loops,
             provider: provider.clone(),
             sight: sight.clone(),
-            checks: self.checks.clone(),
         };
         let lease_task = building.open(self.config);
         let identified = identity.run(lease_task.lock());

@@ -1,8 +1,8 @@
 //! The elector: one loop that decides, sends a request or waits.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::{StreamExt, future::OptionFuture, stream::BoxStream};
 use outrigger_core::{
     event::{EventContent, ObjectRef},
     lease::{Decision, Lost, ObservedLease, ReplicaState, decide},
@@ -18,9 +18,8 @@ use super::{
     EVENT_REASON, Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseTerm, OnEvent,
     handle::{Annotation, Annotations, Command},
     lease::{LeaseAnswer, LeaseApi, LeaseObject},
-    term::{suspended_at_least, suspended_at_most},
 };
-use crate::{api::Api, error::ApiError, watch::EtcdRevision};
+use crate::{api::Api, error::ApiError, store::is_older, watch::EtcdRevision};
 
 /// Contends for one lease and holds it.
 pub struct Elector {
@@ -137,7 +136,7 @@ impl Elector {
                 },
                 Some(version) = self.versions.next() => self.shown(&version),
                 Ok(()) = self.may_contend.changed() => {}
-                () = at(until) => {}
+                Some(()) = OptionFuture::from(until.map(sleep_until)) => {}
                 () = sleep_until(self.poll_at), if polls => self.observed.invalidate(),
             }
         }
@@ -173,29 +172,24 @@ impl Elector {
         let reads = decision == Decision::Read;
         let lease = self.written(decision);
         let request = self.api.send(lease, self.renewed.is_none());
-        let (suspended, sent) = (suspended_at_least(), Instant::now());
+        let (sent, renew_deadline) = (Instant::now(), self.config.durations.renew_deadline());
         let answer = match self.renewed {
             None => request.await,
-            Some(renewed) => {
-                let deadline = renewed + self.config.durations.renew_deadline();
-                let Ok(answer) = timeout_at(deadline, request).await else {
-                    return;
-                };
-                answer
-            }
+            Some(renewed) => match timeout_at(renewed + renew_deadline, request).await {
+                Ok(answer) => answer,
+                Err(_) => return,
+            },
         };
         match self.learn(sent, answer) {
             Ok(()) if !reads && self.observed.holder() == Some(&self.config.identity.own) => {
-                // The others' time went on while this machine was suspended.
-                let now = Instant::now() + suspended_at_most().saturating_sub(suspended);
                 match self.term() {
                     // An expired term is not extended: its token may have been cancelled.
                     Some(term) if term.is_valid_now() => {
-                        term.extend(sent + self.config.durations.renew_deadline(), suspended);
+                        term.extend(sent + renew_deadline);
                         self.acknowledged(sent);
                     }
                     Some(_) => {}
-                    None => self.begin(sent, now, suspended),
+                    None => self.begin(sent, sent + renew_deadline),
                 }
             }
             Ok(()) => self.standby(),
@@ -210,10 +204,6 @@ impl Elector {
             (Decision::Create(record), _) => (LeaseObject::new(&self.config), record),
             _ => return None,
         };
-        if self.renewed.is_some() && lease.metadata.resource_version.is_empty() {
-            // It was deleted: what it said is still so.
-            lease.metadata.annotations = self.annotations.lock().clone();
-        }
         self.annotate(&mut lease);
         lease.spec = record;
         Some(lease)
@@ -238,16 +228,12 @@ impl Elector {
         let record = lease.as_ref().map(|lease| lease.spec.clone());
         self.observed
             .answered(sent.into_std(), now.into_std(), record);
-        match &lease {
-            Some(lease) => {
-                self.revision.answered(&lease.metadata.resource_version);
-                let annotations = lease.metadata.annotations.clone();
-                *self.annotations.lock() = annotations;
-            }
-            // A leader makes it again as it was.
-            None if self.renewed.is_some() => {}
-            None => self.annotations.lock().clear(),
+        let mut annotations = BTreeMap::new();
+        if let Some(lease) = &lease {
+            self.revision.answered(&lease.metadata.resource_version);
+            annotations.clone_from(&lease.metadata.annotations);
         }
+        *self.annotations.lock() = annotations;
         self.object = lease;
         Ok(())
     }
@@ -256,11 +242,7 @@ impl Elector {
     fn shown(&mut self, version: &str) {
         let held = self.object.as_ref();
         let held = held.map_or("", |object| &*object.metadata.resource_version);
-        let is_known = match (version.parse::<u64>(), held.parse::<u64>()) {
-            (Ok(shown), Ok(held)) => shown <= held,
-            _ => version == held,
-        };
-        if !is_known {
+        if version != held && !is_older(version, held) {
             self.observed.invalidate();
         }
     }
@@ -274,21 +256,16 @@ impl Elector {
     }
 
     /// A claim was acknowledged: the term begins, unless that took too long to act on.
-    fn begin(&mut self, sent: Instant, now: Instant, suspended: Duration) {
-        let durations = &self.config.durations;
-        let deadline = sent + durations.renew_deadline();
-        if now >= deadline || self.contends_at().is_none_or(|at| at > now) {
+    fn begin(&mut self, sent: Instant, deadline: Instant) {
+        let since = Instant::now();
+        if since >= deadline || self.contends_at().is_none() {
             return;
         }
-        let since = Instant::now();
         let killed = self.config.identity.killed.map(Instant::into_std);
-        let quiet_at = durations.quiet_at(since.into_std(), killed).into();
-        let epoch = self
-            .observed
-            .record()
-            .map_or(0, |record| record.transitions);
-        let term = LeaseTerm::new(since, quiet_at, epoch);
-        term.extend(deadline, suspended);
+        let quiet_at = self.config.durations.quiet_at(since.into_std(), killed);
+        let record = self.observed.record();
+        let epoch = record.map_or(0, |record| record.transitions);
+        let term = LeaseTerm::new(since, quiet_at.into(), epoch, deadline);
         let lease = &self.config.name;
         info!(lease, epoch, "successfully acquired lease");
         self.metrics.leading(lease, true);
@@ -374,29 +351,21 @@ impl Elector {
         self.standby();
     }
 
-    /// Writes the empty holder; once more if another client wrote in between.
+    /// Writes the empty holder.
     async fn release_lease(&mut self) -> Result<(), ApiError> {
-        let mut is_second = false;
-        loop {
-            if self.observed.must_read() {
-                let answer = self.api.send(None, false).await;
-                self.learn(Instant::now(), answer)?;
-            }
-            let Some(object) = &self.object else {
-                return Ok(());
-            };
-            if object.spec.holder != self.config.identity.own {
-                return Ok(());
-            }
-            let mut lease = object.clone();
-            lease.spec = lease.spec.released(time_of_day());
-            self.annotate(&mut lease);
-            let answer = self.api.send(Some(lease), false).await;
-            match self.learn(Instant::now(), answer) {
-                Err(error) if error.code() == Some(409) && !is_second => is_second = true,
-                result => return result,
-            }
+        if self.observed.must_read() {
+            let answer = self.api.send(None, false).await;
+            self.learn(Instant::now(), answer)?;
         }
+        let own = &self.config.identity.own;
+        let Some(object) = self.object.as_ref().filter(|it| it.spec.holder == *own) else {
+            return Ok(());
+        };
+        let mut lease = object.clone();
+        lease.spec = lease.spec.released(time_of_day());
+        self.annotate(&mut lease);
+        let answer = self.api.send(Some(lease), false).await;
+        self.learn(Instant::now(), answer)
     }
 
     /// Ends the lease term for every holder of its token.
@@ -427,12 +396,5 @@ impl Drop for Elector {
         if let Some(term) = self.term() {
             term.end();
         }
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => pending().await,
     }
 }

@@ -1,14 +1,122 @@
-//! Commands of the app to an elector.
+//! The state of the election for other tasks, and their commands to the elector.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use outrigger_core::lease::Lost;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
 
-use super::{LeaderConfig, Leadership, LeaseTerm};
+use super::LeaderConfig;
 
-/// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
-const HEALTH_SLACK: Duration = Duration::from_secs(20);
+/// How this process stands in one election.
+#[derive(Clone, Debug)]
+pub enum Leadership {
+    /// Another replica leads, or none.
+    Standby {
+        /// The holder of the lease, as last observed.
+        holder: Option<Arc<str>>,
+    },
+    /// This process leads.
+    Leading(LeaseTerm),
+    /// It led and must not act any more: the process has to end with `leaderelection lost`.
+    Lost {
+        /// The cause.
+        reason: Lost,
+    },
+}
+
+impl Leadership {
+    /// The lease term, if this process leads.
+    pub fn leading(&self) -> Option<&LeaseTerm> {
+        match self {
+            Self::Leading(term) => Some(term),
+            _ => None,
+        }
+    }
+}
+
+/// A lease term. Cheap to clone; all clones end together.
+///
+/// The token is cancelled when the lease term ends, which is always before another process can
+/// be elected. But a process that was stopped and goes on (SIGSTOP, a frozen machine) may run a
+/// loop before the task that cancels: ask [`is_valid_now`](Self::is_valid_now) right before each
+/// mutating call.
+#[derive(Clone, Debug)]
+pub struct LeaseTerm {
+    since: Instant,
+    quiet_at: Instant,
+    epoch: i32,
+    token: CancellationToken,
+    /// Absent: without end.
+    deadline: Arc<Mutex<Option<Instant>>>,
+}
+
+impl LeaseTerm {
+    /// For `--leader-elect=false`: lasts until `token` is cancelled.
+    pub fn unelected(token: CancellationToken) -> Self {
+        let now = Instant::now();
+        Self {
+            since: now,
+            quiet_at: now,
+            epoch: 0,
+            token,
+            deadline: Arc::default(),
+        }
+    }
+
+    pub(super) fn new(since: Instant, quiet_at: Instant, epoch: i32, deadline: Instant) -> Self {
+        Self {
+            since,
+            quiet_at,
+            epoch,
+            token: CancellationToken::new(),
+            deadline: Arc::new(Mutex::new(Some(deadline))),
+        }
+    }
+
+    /// It lasts until `deadline`.
+    pub(super) fn extend(&self, deadline: Instant) {
+        *self.deadline.lock() = Some(deadline);
+    }
+
+    pub(super) fn end(&self) {
+        self.token.cancel();
+    }
+
+    /// When it began.
+    pub const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// From then on no write of an earlier leader is on its way to the API server.
+    pub const fn quiet_at(&self) -> Instant {
+        self.quiet_at
+    }
+
+    /// The Lease's `leaseTransitions`: larger with each other leader.
+    pub const fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// Cancelled when the lease term ends.
+    pub const fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// True if this process may act right now. Reads the clock, so it is right even when no task
+    /// could run for a while; an end that is found here ends all clones.
+    pub fn is_valid_now(&self) -> bool {
+        let deadline = *self.deadline.lock();
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.token.cancel();
+        }
+        !self.token.is_cancelled()
+    }
+}
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -79,22 +187,6 @@ impl Handle {
         if self.commands.send(command(done)).is_ok() {
             let _ = answered.await;
         }
-    }
-
-    /// The health check `leaderElection` of this lock: fails only if this process leads and its
-    /// last renewal is older than the lease duration and 20 s. Standbys are healthy.
-    pub fn check(&self) -> Result<(), String> {
-        let leadership = self.leadership.borrow();
-        let overdue = leadership.leading().and_then(LeaseTerm::overdue_now);
-        let deadline = self.config.durations.renew_deadline();
-        if overdue.is_some_and(|overdue| deadline + overdue > self.lease_duration() + HEALTH_SLACK)
-        {
-            let lease = self.lease();
-            return Err(format!(
-                "failed election to renew leadership on lease {lease}"
-            ));
-        }
-        Ok(())
     }
 
     /// The Lease's annotation `key`, as last seen.

@@ -1,9 +1,12 @@
 //! The Lease at the API server: its JSON, requests with a time limit on both sides (PROC-22), and a watch of its versions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, future::ready, sync::Arc};
 
-use futures::{StreamExt, stream, stream::BoxStream};
-use outrigger_core::lease::{Durations, LeaseRecord};
+use futures::{
+    StreamExt, TryFutureExt,
+    stream::{self, BoxStream},
+};
+use outrigger_core::lease::LeaseRecord;
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,7 +15,6 @@ use tokio::time::sleep;
 use super::LeaderConfig;
 use crate::{
     api::Api,
-    cluster::SameCluster,
     decode::{Item, ObjectEvent},
     error::ApiError,
 };
@@ -67,21 +69,14 @@ pub(super) type LeaseAnswer = Result<Option<LeaseObject>, ApiError>;
 #[derive(Clone)]
 pub(super) struct LeaseApi {
     api: Api,
-    name: String,
-    collection: String,
-    durations: Durations,
-    cluster: Option<SameCluster>,
+    config: Arc<LeaderConfig>,
 }
 
 impl LeaseApi {
-    pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
-        let namespace = &config.namespace;
+    pub(super) fn new(api: Api, config: &Arc<LeaderConfig>) -> Self {
         Self {
             api: api.limited(config.durations.request_timeout()),
-            name: config.name.clone(),
-            collection: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
-            durations: config.durations,
-            cluster: config.sight.cluster().cloned(),
+            config: Arc::clone(config),
         }
     }
 
@@ -91,7 +86,8 @@ impl LeaseApi {
     /// The API server may be another cluster's since the Lease was seen: that is asked before it is made, and before a replica
     /// `claims` it. The UID in that of a leader is its own.
     pub(super) async fn send(&self, lease: Option<LeaseObject>, claims: bool) -> LeaseAnswer {
-        let path = format!("{}/{}", self.collection, self.name);
+        let collection = self.config.collection();
+        let path = format!("{collection}/{}", self.config.name);
         let Some(lease) = lease else {
             return match self.api.get(&path).await {
                 Err(error) if error.is_not_found() => Ok(None),
@@ -100,12 +96,12 @@ impl LeaseApi {
         };
         let is_new = lease.metadata.resource_version.is_empty();
         if (claims || is_new)
-            && let Some(cluster) = &self.cluster
+            && let Some(cluster) = self.config.sight.cluster()
         {
             cluster.confirm().await?;
         }
         let written = if is_new {
-            self.api.create(&self.collection, &lease).await
+            self.api.create(&collection, &lease).await
         } else {
             self.api.update(&path, &lease).await
         };
@@ -115,66 +111,43 @@ impl LeaseApi {
     /// Versions of the Lease as a watch shows them, without end: a released lease is taken immediately, and a stolen one is
     /// noticed immediately. A watch that fails or ends begins again after a retry period, with the version by then.
     pub(super) fn versions(&self, api: Api) -> BoxStream<'static, String> {
-        let watch = LeaseWatch {
-            api,
-            lease: self.clone(),
-            events: None,
-            failures: Repeats::default(),
-        };
-        stream::unfold(watch, |mut watch| async move {
-            let version = watch.next_version().await;
-            Some((version, watch))
-        })
-        .boxed()
-    }
-}
-
-struct LeaseWatch {
-    api: Api,
-    lease: LeaseApi,
-    events: Option<BoxStream<'static, Result<ObjectEvent<LeaseObject>, ApiError>>>,
-    failures: Repeats,
-}
-
-impl LeaseWatch {
-    async fn next_version(&mut self) -> String {
-        loop {
-            match self.next_event().await {
-                Ok(Some(ObjectEvent::Applied(item) | ObjectEvent::Deleted(item))) => {
-                    return match item {
-                        Item::Decoded(lease) => lease.metadata.resource_version,
-                        Item::Undecodable(lease) => lease.resource_version,
-                    };
-                }
-                Ok(Some(ObjectEvent::Bookmark(_))) => continue,
-                Ok(None) => {}
-                Err(error) => log_repeated!(
-                    warn, self.failures, &error.cause(), lease = self.lease.name, %error,
-                    "lease cannot be watched; polling it"
-                ),
-            }
-            self.events = None;
-            sleep(self.lease.durations.retry(fastrand::f64())).await;
-        }
-    }
-
-    /// The next event of the watch, which begins if there is none; none if it has ended.
-    async fn next_event(&mut self) -> Result<Option<ObjectEvent<LeaseObject>>, ApiError> {
-        let events = match &mut self.events {
-            Some(events) => events,
-            none => {
-                let LeaseApi {
-                    name,
-                    collection,
-                    durations,
-                    ..
-                } = &self.lease;
-                let (selector, limit) = (("metadata.name", &**name), durations.request_timeout());
+        let (config, failures) = (Arc::clone(&self.config), Arc::new(Repeats::default()));
+        let watches = stream::repeat_with(move || {
+            let (api, config, failures) = (api.clone(), Arc::clone(&config), Arc::clone(&failures));
+            let (name, durations) = (config.name.clone(), config.durations);
+            let events = async move {
+                let selector = Some(("metadata.name", &*config.name));
+                let (collection, limit) = (config.collection(), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
-                let watch = self.api.watch(collection, Some(selector), "", limit);
-                none.insert(watch.await?.boxed())
-            }
-        };
-        events.next().await.transpose()
+                api.watch(&collection, selector, "", limit).await
+            };
+            let versions = events.try_flatten_stream().filter_map(move |event| {
+                let version = version(event).unwrap_or_else(|error| {
+                    log_repeated!(
+                        warn, failures, &error.cause(), lease = name, %error,
+                        "lease cannot be watched; polling it"
+                    );
+                    None
+                });
+                ready(version)
+            });
+            let pause = async move {
+                sleep(durations.retry(fastrand::f64())).await;
+                None
+            };
+            versions.chain(stream::once(pause).filter_map(ready))
+        });
+        watches.flatten().boxed()
     }
+}
+
+/// The version of the Lease in `event`; none in a bookmark.
+fn version(event: Result<ObjectEvent<LeaseObject>, ApiError>) -> Result<Option<String>, ApiError> {
+    Ok(match event? {
+        ObjectEvent::Applied(item) | ObjectEvent::Deleted(item) => Some(match item {
+            Item::Decoded(lease) => lease.metadata.resource_version,
+            Item::Undecodable(lease) => lease.resource_version,
+        }),
+        ObjectEvent::Bookmark(_) => None,
+    })
 }

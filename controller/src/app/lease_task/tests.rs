@@ -14,7 +14,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{super::process::provider_options, *};
-use crate::options::{self, controllers::Controller};
+use crate::{
+    options::{self, controllers::Controller},
+    server::Checks,
+};
 use outrigger_kube::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts, SameCluster},
     error::ApiError,
@@ -73,9 +76,8 @@ impl Replica {
             CancellationToken::new(),
         );
         tasks.spawn(connection);
-        let checks = Checks::default();
         let running = RunningControllers::register(&mut registry);
-        let mut loops = Loops::new(checks.clone(), running, Duration::ZERO);
+        let mut loops = Loops::new(Checks::default(), running, Duration::ZERO);
         add(&mut loops);
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&warnings);
@@ -94,7 +96,6 @@ impl Replica {
             events: Arc::new(|_, _| {}),
             loops,
             provider,
-            checks,
         };
         let stop = CancellationToken::new();
         let contending = building.open(&config);
