@@ -12,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 use tokio::{
-    sync::{Mutex, watch},
+    sync::watch,
     time::{Instant, sleep},
 };
 use tracing::{info, warn};
@@ -109,12 +109,6 @@ pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     api.uid(KUBE_SYSTEM).await
 }
 
-/// A question for the UID that was answered.
-struct Question {
-    began: Instant,
-    result: Result<(), ApiError>,
-}
-
 /// The cluster that the stores show, recognised by the UID of its namespace `kube-system`, which is asked for before a watch
 /// begins again and before the Lease is made or claimed: the address of an API server, and the kubeconfig, may lead to another
 /// cluster by then. A list of that one would look as if all objects of this one were deleted, and a Lease made there would
@@ -126,8 +120,6 @@ pub struct SameCluster {
     api: Api,
     /// The first answer.
     uid: Arc<OnceLock<Box<str>>>,
-    /// Locked while one is under way.
-    last_question: Arc<Mutex<Option<Question>>>,
     other: watch::Sender<Option<Box<str>>>,
 }
 
@@ -137,7 +129,6 @@ impl SameCluster {
         Self {
             api,
             uid: Arc::new(uid.map(OnceLock::from).unwrap_or_default()),
-            last_question: Arc::default(),
             other: watch::Sender::new(None),
         }
     }
@@ -154,20 +145,12 @@ impl SameCluster {
     }
 
     /// Returns if the API server is that of the cluster, or does not let its UID be read. Once it is another one's,
-    /// [`Self::replaced`] returns. Stores whose watches break together share a question that began after that.
+    /// [`Self::replaced`] returns.
     ///
     /// # Errors
     /// There is no answer, or it is another cluster's.
     pub async fn confirm(&self) -> Result<(), ApiError> {
-        let needed = Instant::now();
-        let mut last = self.last_question.lock().await;
-        if let Some(Question { began, result }) = &*last
-            && *began > needed
-        {
-            return result.clone();
-        }
-        let began = Instant::now();
-        let result = match uid(&self.api).await {
+        match uid(&self.api).await {
             Ok(uid) if *self.uid.get_or_init(|| uid.clone()) == uid => Ok(()),
             Ok(uid) => {
                 self.other.send_replace(Some(uid.clone()));
@@ -175,12 +158,7 @@ impl SameCluster {
             }
             Err(error) if error.code() == Some(403) => Ok(()),
             Err(error) => Err(error),
-        };
-        *last = Some(Question {
-            began,
-            result: result.clone(),
-        });
-        result
+        }
     }
 
     /// Returns why the process has to end, once the API server is another cluster's.
@@ -228,4 +206,92 @@ pub async fn lease(api: &Api, path: &str) -> Result<LeaseFacts, ApiError> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::scripted;
+
+    const SERVER: &str = "https://api.example";
+
+    /// The result and its time, where the namespace can be read so long after the start, or never.
+    async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, Duration) {
+        let begin = Instant::now();
+        let requests = Arc::new(Mutex::new(0));
+        let client = scripted::client(move |request| {
+            *requests.lock() += 1;
+            let answer = match request.uri().path() {
+                "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
+                _ if readable_after.is_some_and(|after| begin.elapsed() >= after) => {
+                    scripted::json(200, &json!({"metadata": {"uid": "abc"}}))
+                }
+                _ if other_errors && *requests.lock() % 8 == 0 => {
+                    scripted::refusal(503, "Unavailable")
+                }
+                _ => scripted::refusal(403, "Forbidden"),
+            };
+            async { answer }.boxed()
+        });
+        let facts = discover(&Api::new(client), SERVER).await;
+        assert_eq!(facts.version, "v1.36.3");
+        (facts, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
+        let (facts, took) = found(Some(Duration::ZERO), false).await;
+        assert_eq!((facts.uid.as_deref(), took), (Some("abc"), Duration::ZERO));
+    }
+
+    /// An API server that is starting refuses everything at first.
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_believed_only_after_a_while() {
+        for seconds in [1, 10, 25] {
+            let (facts, _) = found(Some(Duration::from_secs(seconds)), false).await;
+            assert_eq!(facts.uid.as_deref(), Some("abc"), "after {seconds} s");
+        }
+        let (facts, took) = found(None, false).await;
+        assert_eq!(facts.uid, None);
+        assert!(
+            (FORBIDDEN..FORBIDDEN + MAX_PAUSE).contains(&took),
+            "{took:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_cannot_say_for_sure_is_asked_on() {
+        let (facts, _) = found(Some(Duration::from_mins(3)), true).await;
+        assert_eq!(facts.uid.as_deref(), Some("abc"));
+    }
+
+    /// No answer, and no right to ask, is no other cluster.
+    #[tokio::test(start_paused = true)]
+    async fn only_another_uid_is_another_cluster() {
+        let answers = Arc::new(Mutex::new(vec![Some("def"), None, Some("abc")]));
+        let client = scripted::client(move |_| {
+            let answer = match answers.lock().pop() {
+                Some(Some(uid)) => scripted::json(200, &json!({"metadata": {"uid": uid}})),
+                Some(None) => scripted::refusal(403, "Forbidden"),
+                None => scripted::refusal(503, "Unavailable"),
+            };
+            async { answer }.boxed()
+        });
+        // The first answer says which one it is.
+        let cluster = SameCluster::new(Api::new(client), None);
+        let shared = cluster.clone();
+        let mut replaced = std::pin::pin!(shared.replaced());
+        for _ in 0..2 {
+            cluster.confirm().await.unwrap();
+            assert_eq!((&mut replaced).now_or_never(), None);
+        }
+        let other = cluster.confirm().await;
+        assert!(matches!(other, Err(ApiError::OtherCluster(_))), "{other:?}");
+        let why = replaced.now_or_never().unwrap();
+        assert!(why.contains("is def, and was abc"), "{why}");
+        assert!(cluster.confirm().await.is_err());
+    }
+}

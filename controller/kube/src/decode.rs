@@ -69,30 +69,16 @@ impl<V: DeserializeOwned> Item<V> {
 
 impl Undecodable {
     fn of<V: DeserializeOwned>(json: &[u8]) -> Self {
-        #[derive(Default, Deserialize)]
-        struct Object {
-            metadata: Metadata,
-        }
-
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Metadata {
-            name: Value,
-            namespace: Value,
-            uid: Value,
-            resource_version: Value,
-        }
-
-        let Object { metadata } = serde_json::from_slice(json).unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (name, namespace) = (text(&metadata.name), text(&metadata.namespace));
+        let object: Value = serde_json::from_slice(json).unwrap_or_default();
+        let text = |field| object["metadata"][field].as_str().unwrap_or_default();
+        let (name, namespace) = (text("name"), text("namespace"));
         Self {
-            key: match &*namespace {
-                "" => name,
+            key: match namespace {
+                "" => name.to_owned(),
                 namespace => format!("{namespace}/{name}"),
             },
-            uid: text(&metadata.uid),
-            resource_version: text(&metadata.resource_version),
+            uid: text("uid").to_owned(),
+            resource_version: text("resourceVersion").to_owned(),
             cause: cause::<V>(json),
         }
     }

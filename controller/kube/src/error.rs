@@ -95,11 +95,6 @@ impl ApiError {
         self.code() == Some(404)
     }
 
-    /// The resourceVersion or the continue token is too old: list again.
-    pub fn is_expired(&self) -> bool {
-        self.code() == Some(410)
-    }
-
     /// A write that ended so may have happened all the same.
     pub fn leaves_outcome_open(&self) -> bool {
         match self {

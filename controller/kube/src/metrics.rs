@@ -89,22 +89,11 @@ metric_families! {
     pub struct WatchMetrics {
         pub(super) objects: Family<Labels<1>, Gauge>,
             "outrigger_store_objects", "Objects held in memory, by resource";
-        pub(super) lists: Family<Labels<1>, Counter>,
-            "outrigger_watch_lists",
-            "Full lists made, by resource; more than one each means a watch had to start over";
         pub(super) restarts: Family<Labels<2>, Counter>,
             "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
-        pub(super) events: Family<Labels<1>, Counter>,
-            "outrigger_watch_events", "Watch events received, by resource";
-        pub(super) shown: Family<Labels<1>, Gauge>,
-            "outrigger_store_last_shown_timestamp_seconds",
-            "When the API server last showed the state of the store, by a list, an event or a bookmark, by resource; Unix time";
         pub(super) undecodable: Family<Labels<1>, Gauge>,
             "outrigger_store_undecodable_objects",
             "Objects that the API server shows and that cannot be decoded, by resource; the last view of each is kept";
-        pub(super) not_decoded: Family<Labels<1>, Counter>,
-            "outrigger_watch_decode_errors",
-            "Objects in lists and watch events that could not be decoded, by resource";
     }
 }
 
@@ -114,11 +103,7 @@ impl WatchMetrics {
     pub fn sample(&self) {
         let resource = [("resource", "nodes")];
         self.objects.get_or_create(&resource).set(1);
-        self.lists.get_or_create(&resource).inc();
-        self.events.get_or_create(&resource).inc();
-        self.shown.get_or_create(&resource).set(1);
         self.undecodable.get_or_create(&resource).set(1);
-        self.not_decoded.get_or_create(&resource).inc();
         let restart = [("resource", "nodes"), ("reason", "ended")];
         self.restarts.get_or_create(&restart).inc();
     }

@@ -9,15 +9,14 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use outrigger_runtime::{log_repeated, telemetry::Repeats};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+pub(crate) use self::health::EtcdRevision;
 pub use self::health::{Health, Resync, Sight};
-pub(crate) use self::revision::EtcdRevision;
-use self::undecodable::UndecodableObjects;
 use super::{
     api::Api,
     decode::{Item, ObjectEvent, Undecodable},
@@ -27,8 +26,6 @@ use super::{
 };
 
 mod health;
-mod revision;
-mod undecodable;
 
 /// A watch that is silent for so long is followed by a list: bookmarks come about once a minute, and the
 /// connection answers pings. The API server sends no bookmarks and nothing changes, or a proxy holds the events
@@ -64,7 +61,7 @@ enum End {
 
 impl End {
     fn of(error: ApiError) -> Self {
-        if error.is_expired() {
+        if error.code() == Some(410) {
             Self::Expired
         } else {
             Self::Failed(error)
@@ -106,7 +103,7 @@ pub async fn run<V: View>(
         api,
         store,
         health,
-        undecodable: UndecodableObjects::new(V::RESOURCE.name, metrics.clone()),
+        undecodable: Mutex::default(),
         metrics,
         repeats: Repeats::default(),
     };
@@ -117,7 +114,8 @@ struct Reflector<V> {
     api: Api,
     store: Arc<Store<V>>,
     health: Health,
-    undecodable: UndecodableObjects,
+    /// Keys of the objects that cannot be decoded at present.
+    undecodable: Mutex<HashSet<String>>,
     metrics: WatchMetrics,
     repeats: Repeats,
 }
@@ -221,14 +219,13 @@ impl<V: View> Reflector<V> {
         let version = self.api.list::<V>(path, selector, each).await;
         self.count();
         let version = version?;
-        let labels = [("resource", name)];
-        self.metrics.lists.get_or_create(&labels).inc();
         self.store
             .finish_list(|key| !is_complete || keys.contains(key));
-        self.undecodable.retain(|key| keys.contains(key));
+        let mut undecodable = self.undecodable.lock();
+        undecodable.retain(|key| keys.contains(&**key));
+        drop(undecodable);
         self.health.listed();
         self.count();
-        self.shown();
         info!(resource = name, objects = keys.len(), "listed");
         Ok(version)
     }
@@ -238,12 +235,22 @@ impl<V: View> Reflector<V> {
         match item {
             Item::Decoded(view) => {
                 let key = Arc::clone(view.key());
-                self.undecodable.remove(&key);
+                self.undecodable.lock().remove(&*key);
                 self.store.apply(view, origin);
                 key
             }
             Item::Undecodable(object) => {
-                self.undecodable.add(&object);
+                let Undecodable { key, cause, .. } = &object;
+                log_repeated!(
+                    warn,
+                    self.repeats,
+                    cause,
+                    resource = V::RESOURCE.name,
+                    key,
+                    error = cause,
+                    "the object cannot be decoded, and its last state is kept"
+                );
+                self.undecodable.lock().insert(key.clone());
                 if !object.uid.is_empty() {
                     self.store.forget_unless(&object.key, &object.uid, origin);
                 }
@@ -289,8 +296,6 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
-            let labels = [("resource", name)];
-            self.metrics.events.get_or_create(&labels).inc();
             let at: &str = match &event {
                 ObjectEvent::Applied(item) | ObjectEvent::Deleted(item) => version_of(item),
                 ObjectEvent::Bookmark(at) => at,
@@ -309,7 +314,6 @@ impl<V: View> Reflector<V> {
                 ObjectEvent::Bookmark(_) => {}
             }
             self.count();
-            self.shown();
         }
     }
 
@@ -319,15 +323,8 @@ impl<V: View> Reflector<V> {
             Item::Decoded(view) => &**view.key(),
             Item::Undecodable(object) => &object.key,
         };
-        self.undecodable.remove(key);
+        self.undecodable.lock().remove(key);
         self.store.delete(key, Origin::Watch);
-    }
-
-    /// The store is as the API server has it at this moment, or was a moment ago.
-    fn shown(&self) {
-        let labels = [("resource", V::RESOURCE.name)];
-        let shown = self.metrics.shown.get_or_create(&labels);
-        shown.set(Timestamp::now().as_second());
     }
 
     fn count(&self) {
@@ -335,6 +332,8 @@ impl<V: View> Reflector<V> {
         let labels = [("resource", resource)];
         let objects = self.store.len() as i64;
         self.metrics.objects.get_or_create(&labels).set(objects);
+        let undecodable = self.metrics.undecodable.get_or_create(&labels);
+        undecodable.set(self.undecodable.lock().len() as i64);
         if self.store.lacks_room() {
             log_repeated!(
                 warn,

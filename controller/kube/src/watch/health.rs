@@ -1,13 +1,15 @@
-//! The state of the watches: does a store follow the API server, for `/readyz`, and does any, for the leader.
+//! The state of the watches: does a store follow the API server, for `/readyz`, does any, for the leader, and has etcd gone
+//! back in time, as after a restore from a backup.
+//!
+//! A revision that is lower than one seen before is no proof in a watch: another API server may be behind. A full list, and
+//! an answer about one object, are as new as etcd.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, time::Duration};
 
 use outrigger_core::event::EventContent;
-use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tracing::warn;
 
-use super::revision::EtcdRevision;
 use crate::{cluster::SameCluster, error::ApiError, store::Resource};
 
 /// How long a watch may fail before the store counts as out of sync: an API server that restarts is
@@ -32,11 +34,21 @@ pub struct Resync {
     pub event: EventContent,
 }
 
-/// How many watches there are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Watches {
-    begun: usize,
-    failing: usize,
+/// The watches that have begun, by resource.
+#[derive(Clone, Debug, Default)]
+pub struct Watches(BTreeMap<&'static str, State>);
+
+/// State of one watch, whose store is to be filled.
+#[derive(Clone, Debug, Default)]
+struct State {
+    is_listed: bool,
+    failing: Option<Failing>,
+}
+
+#[derive(Clone, Debug)]
+struct Failing {
+    since: Instant,
+    error: String,
 }
 
 impl Sight {
@@ -73,31 +85,17 @@ impl Sight {
 
 impl Watches {
     /// True if a watch works, or none has begun.
-    pub const fn see(self) -> bool {
-        self.begun == 0 || self.failing < self.begun
+    pub fn see(&self) -> bool {
+        let mut states = self.0.values();
+        self.0.is_empty() || states.any(|state| state.failing.is_none())
     }
 }
 
-/// State of one watch. Clones share it: the watch writes it, the readiness check reads it.
+/// The state of the watch of one resource: the watch writes it, the readiness check reads it.
 #[derive(Clone, Debug)]
 pub struct Health {
     resource: &'static str,
-    state: Arc<Mutex<State>>,
     sight: Sight,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// True if the store is to be filled at all.
-    has_begun: bool,
-    is_listed: bool,
-    failing: Option<Failing>,
-}
-
-#[derive(Debug)]
-struct Failing {
-    since: Instant,
-    error: String,
 }
 
 impl Health {
@@ -105,7 +103,6 @@ impl Health {
     pub fn new(resource: Resource, sight: &Sight) -> Self {
         Self {
             resource: resource.name,
-            state: Arc::default(),
             sight: sight.clone(),
         }
     }
@@ -117,10 +114,10 @@ impl Health {
     /// A sentence with the resource, how long it has failed, and the last error.
     pub fn check(&self) -> Result<(), String> {
         let resource = self.resource;
-        let state = self.state.lock();
-        if !state.has_begun {
+        let watches = self.sight.watches.borrow();
+        let Some(state) = watches.0.get(resource) else {
             return Ok(());
-        }
+        };
         match &state.failing {
             None if state.is_listed => Ok(()),
             None => Err(format!("{resource} have not been listed yet")),
@@ -137,6 +134,11 @@ impl Health {
         }
     }
 
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let watches = &self.sight.watches;
+        watches.send_modify(|watches| change(watches.0.entry(self.resource).or_default()));
+    }
+
     /// Returns if the API server is that of the same cluster, as [`SameCluster::confirm`] does.
     pub(super) async fn same_cluster(&self) -> Result<(), ApiError> {
         match &self.sight.cluster {
@@ -151,37 +153,87 @@ impl Health {
 
     /// The store is to be filled from now on.
     pub fn began(&self) {
-        self.state.lock().has_begun = true;
-        self.sight.watches.send_modify(|watches| watches.begun += 1);
+        self.change(|_| {});
     }
 
     /// The store is filled.
     pub(super) fn listed(&self) {
-        self.state.lock().is_listed = true;
+        self.change(|state| state.is_listed = true);
         self.opened();
     }
 
     /// A watch was opened, which shows no more than that it is accepted.
     pub fn opened(&self) {
-        if self.state.lock().failing.take().is_some() {
-            self.sight
-                .watches
-                .send_modify(|watches| watches.failing -= 1);
-        }
+        self.change(|state| state.failing = None);
     }
 
     /// A list or watch failed.
     pub fn failed(&self, error: &ApiError) {
-        let mut state = self.state.lock();
-        if state.failing.is_none() {
-            self.sight
-                .watches
-                .send_modify(|watches| watches.failing += 1);
-        }
-        let failing = state.failing.get_or_insert_with(|| Failing {
-            since: Instant::now(),
-            error: String::new(),
+        self.change(|state| {
+            let since = state.failing.take().map(|failing| failing.since);
+            state.failing = Some(Failing {
+                since: since.unwrap_or_else(Instant::now),
+                error: error.to_string(),
+            });
         });
-        failing.error = error.to_string();
+    }
+}
+
+/// The newest revision of etcd that one watch, or the election, has seen.
+#[derive(Debug)]
+pub(crate) struct EtcdRevision {
+    of: &'static str,
+    newest: u64,
+    sight: Sight,
+    doubts: watch::Receiver<Option<Resync>>,
+}
+
+impl EtcdRevision {
+    /// Nothing was seen of these objects.
+    pub(crate) fn new(of: &'static str, sight: &Sight) -> Self {
+        Self {
+            of,
+            newest: 0,
+            sight: sight.clone(),
+            doubts: sight.doubts(),
+        }
+    }
+
+    /// Returns false if a watch shows an older `version` than one before.
+    pub(super) fn shown(&mut self, version: &str) -> bool {
+        // The API server's word counts where it is no number.
+        let version = version.parse().unwrap_or(self.newest);
+        self.newest = self.newest.max(version);
+        version == self.newest
+    }
+
+    /// A full list, or an answer about one object, is of `version`. An older one than before is of an etcd that has gone back:
+    /// everything is in doubt, once for all who notice it.
+    pub(crate) fn answered(&mut self, version: &str) {
+        let Ok(version) = version.parse() else {
+            return;
+        };
+        if version < self.newest {
+            if !self.doubts.has_changed().unwrap_or_default() {
+                let message = format!(
+                    "etcd has gone back in time, as after a restore from a backup: {} are of revision {version}, and were of \
+                     {}. All objects are listed again, each Service is ensured once, and routes to Nodes that are not \
+                     there stay for an hour",
+                    self.of, self.newest
+                );
+                self.sight
+                    .doubt(EventContent::warning("EtcdRestored", &message));
+            }
+            self.doubts.mark_unchanged();
+        }
+        self.newest = version;
+    }
+
+    /// Returns once everything is in doubt, so that all objects have to be listed again.
+    pub(super) async fn doubted(&mut self) {
+        if self.doubts.changed().await.is_err() {
+            pending::<()>().await;
+        }
+        self.newest = 0;
     }
 }
