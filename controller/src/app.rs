@@ -150,12 +150,11 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         () = signals.next() => return Ok(()),
     }
     let stores = wiring.stores();
-    let (loops, mut events) = wiring.finish();
+    let loops = wiring.finish();
     let stop = CancellationToken::new();
     let identity = (&provider, &cluster);
     let lease_task = process.contend(loops, identity, &sight, &process_events, &mut tasks);
     process.explain(stores, lease_task.lock());
-    events.push(process_events);
     let (mut leading, mut is_over) = (Box::pin(lease_task.run(stop.clone())), false);
 
     let ended = tokio::select! {
@@ -175,7 +174,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
         // anything to learn.
         if !matches!(ended, Err(Fatal::LeaseLost | Fatal::OtherCluster(_))) {
-            process.end(&events, &mut tasks).await;
+            process.end(&mut tasks).await;
         }
         drained
     };

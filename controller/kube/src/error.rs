@@ -121,10 +121,9 @@ impl ApiError {
         matches!(self, Self::Refused(_)) || self.class() == ErrorClass::Conflict
     }
 
-    /// The API server refuses whoever this process is to it, whatever the object: a right is
-    /// missing, or its credentials are not taken.
-    pub fn refuses_us(&self) -> bool {
-        self.code() == Some(401) || self.missing_right().is_some()
+    /// The API server refuses whoever this process is to it, whatever the object.
+    pub(super) fn lacks_right(&self) -> bool {
+        self.missing_right().is_some()
     }
 
     /// The error without the name of its object, so that errors of one cause have the same text.
@@ -321,21 +320,20 @@ mod tests {
         for name in ["a", "b"] {
             let error = status(403, &format!("nodes \"{name}\" is forbidden: {right}"));
             assert_eq!(error.cause(), right);
-            assert!(error.refuses_us());
+            assert!(error.lacks_right());
             assert_eq!(error.requeue(), Requeue::SlowBackOff);
             assert_eq!(error.subject().as_deref(), Some("--user=u"));
         }
         let account = "User \"system:serviceaccount:a:b\" cannot get resource \"x\"";
         let subject = status(403, account).subject();
         assert_eq!(subject.as_deref(), Some("--serviceaccount=a:b"));
-        assert!(status(401, "Unauthorized").refuses_us());
         for message in [
             "admission webhook \"x\" denied the request: no",
             "events \"a\" is forbidden: unable to create new content in namespace b because it is \
              being terminated",
         ] {
             let error = status(403, message);
-            assert!(!error.refuses_us(), "{error}");
+            assert!(!error.lacks_right(), "{error}");
             assert!(error.cause().contains(message), "{error}");
         }
         assert_eq!(status(500, "").requeue(), Requeue::BackOff);

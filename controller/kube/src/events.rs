@@ -13,28 +13,28 @@
 //! message, and its caller waits for each write.
 
 mod memory;
-mod writer;
-
-#[cfg(test)]
-mod tests;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 pub use outrigger_core::event::{EventContent, EventType, ObjectRef};
 use outrigger_core::text;
-use outrigger_runtime::{clock::time_of_day, metric_families, telemetry::Labels};
-use prometheus_client::metrics::{counter::Counter, family::Family};
-use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        oneshot,
-    },
-    time::timeout,
+use outrigger_runtime::{
+    clock::time_of_day,
+    log_repeated, metric_families,
+    telemetry::{Labels, Repeats},
 };
+use prometheus_client::metrics::{counter::Counter, family::Family};
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-pub use self::writer::EventWriter;
-use super::api::Api;
+use self::memory::{EventMemory, Record};
+use super::{api::Api, error::ApiError, patch::Patch};
 
 /// How many events may wait. client-go has room for 1,000, and a writer that lags behind a cold
 /// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
@@ -75,17 +75,10 @@ struct Event {
     at: Timestamp,
 }
 
-/// An entry of the queue.
-enum Recorded {
-    Event(Event),
-    /// Answered once all before it is written or given up.
-    Flush(oneshot::Sender<()>),
-}
-
-/// Makes [`Recorder`]s and waits for what they recorded. Cheap to clone.
+/// Makes [`Recorder`]s. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Recorded>,
+    queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
@@ -101,7 +94,13 @@ impl Events {
     pub fn new(api: Api, metrics: &EventMetrics) -> (Self, EventWriter) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         let metrics = metrics.clone();
-        let writer = EventWriter::new(api, recorded, metrics.clone());
+        let writer = EventWriter {
+            api,
+            recorded,
+            metrics: metrics.clone(),
+            memory: EventMemory::default(),
+            failures: Repeats::default(),
+        };
         (Self { queue, metrics }, writer)
     }
 
@@ -111,19 +110,6 @@ impl Events {
             component,
             events: self.clone(),
         }
-    }
-
-    /// Waits until all that is recorded is written or given up, but no longer than `limit`. Tells
-    /// whether nothing is left.
-    pub async fn flush(&self, limit: Duration) -> bool {
-        let (done, settled) = oneshot::channel();
-        let flushed = async {
-            // A writer that has ended has nothing left.
-            if self.queue.send(Recorded::Flush(done)).await.is_ok() {
-                let _ = settled.await;
-            }
-        };
-        timeout(limit, flushed).await.is_ok()
     }
 }
 
@@ -146,7 +132,7 @@ impl Recorder {
             content,
             at: time_of_day(),
         };
-        let reason = match self.events.queue.try_send(Recorded::Event(event)) {
+        let reason = match self.events.queue.try_send(event) {
             Ok(()) => return,
             Err(TrySendError::Full(_)) => "overflow",
             Err(TrySendError::Closed(_)) => "shutdown",
@@ -154,3 +140,167 @@ impl Recorder {
         count(&self.events.metrics.dropped, reason, 1);
     }
 }
+
+/// The label of an Event that is new to the API server.
+const CREATED: &str = "created";
+
+/// E-5
+const TRIES: u32 = 12;
+
+/// E-5: between tries; the first one is a random part of it, so that the processes that met the
+/// same outage do not come back together.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The end of the queue of events that writes.
+pub struct EventWriter {
+    api: Api,
+    recorded: mpsc::Receiver<Event>,
+    metrics: EventMetrics,
+    memory: EventMemory,
+    failures: Repeats,
+}
+
+impl EventWriter {
+    /// Writes until `shutdown`, and what is recorded by then, for no longer than `limit`; or until there are no recorders
+    /// any more and all is written.
+    pub async fn run(mut self, shutdown: CancellationToken, limit: Duration) {
+        let over = async {
+            shutdown.cancelled().await;
+            sleep(limit).await;
+        };
+        tokio::select! {
+            () = self.write_all(&shutdown) => {}
+            () = over => warn!("some events were not written"),
+        }
+    }
+
+    async fn write_all(&mut self, shutdown: &CancellationToken) {
+        loop {
+            let recorded = match shutdown.run_until_cancelled(self.recorded.recv()).await {
+                Some(recorded) => recorded,
+                None => {
+                    self.recorded.close();
+                    self.recorded.recv().await
+                }
+            };
+            let Some(event) = recorded else { return };
+            match self.memory.observe(&event) {
+                Some(record) => self.write(&event, &record).await,
+                None => count(&self.metrics.dropped, "spam", 1),
+            }
+        }
+    }
+
+    /// Writes, with pauses between tries.
+    async fn write(&self, event: &Event, record: &Record) {
+        let mut pause = PAUSE.mul_f64(fastrand::f64());
+        for tries in 1.. {
+            let error = match attempt(&self.api, event, record).await {
+                Ok(written) => return count(&self.metrics.written, written, 1),
+                // The answer to an earlier try got lost.
+                Err(ApiError::Status { code: 409, .. }) if tries > 1 => {
+                    return count(&self.metrics.written, CREATED, 1);
+                }
+                Err(error) => error,
+            };
+            log_repeated!(
+                warn, self.failures, &error.cause(), event = %record.name, %error, tries,
+                "event cannot be written"
+            );
+            if !may_heal(&error) {
+                return count(&self.metrics.failed, "refused", 1);
+            }
+            if tries == TRIES {
+                return count(&self.metrics.failed, "unreachable", 1);
+            }
+            sleep(pause).await;
+            pause = PAUSE;
+        }
+    }
+}
+
+/// One request, or two if the Event has expired. Returns the label of its result.
+async fn attempt(api: &Api, event: &Event, record: &Record) -> Result<&'static str, ApiError> {
+    let namespace = namespace(event);
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    if record.count > 1 {
+        let repeat = Patch::Strategic(json!({
+            "count": record.count,
+            "lastTimestamp": seconds(event.at),
+        }));
+        match api.patch(&format!("{path}/{}", record.name), &repeat).await {
+            // Events live for an hour by default.
+            Err(error) if error.is_not_found() => {}
+            patched => return patched.map(|_| "repeated"),
+        }
+    }
+    let created = api.create_unread(&path, &body(event, record)).await;
+    created.map(|()| CREATED)
+}
+
+/// An error about the event itself, or about its namespace, is final; an error about the API server's state,
+/// our rights or our token may heal. client-go treats every answer as final, an overload too.
+fn may_heal(error: &ApiError) -> bool {
+    if let ApiError::Refused(_) = error {
+        return false;
+    }
+    match error.code() {
+        // An API server that has just started refuses every user until it has read its roles. Any
+        // other 403 is about the event: its namespace is being deleted, or admission does not want
+        // it.
+        Some(403) => error.lacks_right(),
+        None | Some(401 | 408 | 429) => true,
+        Some(code) => code >= 500,
+    }
+}
+
+/// A core/v1 Event.
+fn body(event: &Event, record: &Record) -> Value {
+    let (object, content) = (&event.object, &event.content);
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": &*record.name, "namespace": namespace(event)},
+        "involvedObject": {
+            "apiVersion": object.api_version,
+            "kind": object.kind,
+            "name": &*object.name,
+            "uid": &*object.uid,
+        },
+        "type": content.kind.as_str(),
+        "reason": &*content.reason,
+        "message": &*content.message,
+        "count": record.count,
+        "firstTimestamp": seconds(record.first),
+        "lastTimestamp": seconds(event.at),
+        "source": {"component": event.component},
+        "reportingComponent": event.component,
+        // Empty as upstream's: the host is not known.
+        "reportingInstance": "",
+    });
+    for (field, text) in [
+        ("namespace", &object.namespace),
+        ("resourceVersion", &object.resource_version),
+    ] {
+        if !text.is_empty() {
+            body["involvedObject"][field] = json!(&**text);
+        }
+    }
+    body
+}
+
+/// The namespace of the object, or `default` (B-10).
+fn namespace(event: &Event) -> &str {
+    match &*event.object.namespace {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// `metav1.Time` has whole seconds.
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -139,7 +139,7 @@ impl Fixture {
         let metrics = EventMetrics::register(&mut registry);
         let api = Api::new(cluster.client());
         let (events, writer) = Events::new(api.clone(), &metrics);
-        tasks.spawn(writer.run(CancellationToken::new()));
+        tasks.spawn(writer.run(CancellationToken::new(), Duration::ZERO));
         let nodes = Arc::new(Store::default());
         let store = Arc::clone(&nodes);
         let watch = cluster.clone();

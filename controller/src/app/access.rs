@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Fatal, supervise::Supervisor};
+use super::{END_TIMEOUT, Fatal, supervise::Supervisor};
 use crate::options::Config;
 use outrigger_kube::{
     api::Api,
@@ -86,7 +86,7 @@ impl ApiAccess {
     ) -> Events {
         let api = Api::new(clients.build(name, self.budget));
         let (events, writer) = Events::new(api, &self.event_metrics);
-        parts.spawn("event writer", writer.run(stop.clone()));
+        parts.spawn("event writer", writer.run(stop.clone(), END_TIMEOUT));
         events
     }
 }

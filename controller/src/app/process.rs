@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use super::{
-    COMPONENT, END_TIMEOUT, Fatal,
+    COMPONENT, Fatal,
     access::ApiAccess,
     explain::{Explainer, Stores},
     identity::ClusterIdentity,
@@ -240,12 +238,8 @@ impl<'a> Process<'a> {
         lease_task
     }
 
-    /// Writes what is left to write, then ends all tasks.
-    pub(super) async fn end(&self, events: &[Events], tasks: &mut Supervisor) {
-        let flushed = join_all(events.iter().map(|events| events.flush(END_TIMEOUT))).await;
-        if flushed.contains(&false) {
-            warn!("some events were not written");
-        }
+    /// Ends all tasks, once the events are written.
+    pub(super) async fn end(&self, tasks: &mut Supervisor) {
         self.end.cancel();
         tasks.drain().await;
     }

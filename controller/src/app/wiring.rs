@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{options::controllers::Controller, server::Scope};
 use outrigger_kube::{
-    events::Events,
     store::{Store, View},
     watch::{self, Sight},
 };
@@ -146,12 +145,8 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// The loops, and the events that must be written before the process ends.
-    pub(super) fn finish(self) -> (Loops, Vec<Events>) {
-        let identities = self.identities.into_values();
-        (
-            self.loops,
-            identities.map(|identity| identity.events).collect(),
-        )
+    /// The loops.
+    pub(super) fn finish(self) -> Loops {
+        self.loops
     }
 }
