@@ -1,4 +1,4 @@
-//! X.509 certificates: their validity, the fault of a PEM, and a server that takes any client's.
+//! X.509 certificates: their end, the fault of a PEM, and a server that takes any client's.
 
 use std::sync::Arc;
 
@@ -10,14 +10,11 @@ use rustls::{
     pki_types::{CertificateDer, UnixTime, pem},
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
-use x509_parser::time::ASN1Time;
 
-/// When the first certificate of a chain begins and ends.
-pub(crate) fn validity(chain: &[CertificateDer<'_>]) -> Option<(Timestamp, Timestamp)> {
+/// When the first certificate of a chain ends.
+pub(crate) fn end(chain: &[CertificateDer<'_>]) -> Option<Timestamp> {
     let (_, certificate) = x509_parser::parse_x509_certificate(chain.first()?).ok()?;
-    let validity = certificate.validity();
-    let time = |at: ASN1Time| Timestamp::from_second(at.timestamp()).ok();
-    Some((time(validity.not_before)?, time(validity.not_after)?))
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
 /// The fault of a PEM, without a line of it: a key whose line ends were lost is one line, and the error quotes it.

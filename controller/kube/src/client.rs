@@ -23,31 +23,29 @@ use std::{
 
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{HeaderValue, Request, Response, header::USER_AGENT, uri::Authority};
+use http::{HeaderValue, Request, header::USER_AGENT, uri::Authority};
 use kube::{
     Client,
     client::{Body, ConfigExt},
 };
 use outrigger_core::repairs::FIELD_MANAGER;
+use outrigger_runtime::telemetry::PLATFORM;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
 use tower::{BoxError, Layer, Service, ServiceExt, filter::Filter};
 
+pub use self::source::{ApiServer, HttpResponse, HttpService, Source, SourceError};
 use self::{
-    account::Account,
+    account::{Account, NAMESPACE},
     login::{CurrentLogin, fenced},
     source::Way,
     transport::Transport,
 };
-pub use self::{
-    account::NoToken,
-    source::{ApiServer, InProcess, Source, SourceError},
-};
 use super::{
     api::Api,
-    error::{AnswerTimeout, Fenced},
+    error::ApiError,
     metrics::{ClientMetrics, is_watch},
 };
 
@@ -75,11 +73,10 @@ impl Budget {
     };
 
     fn limiter(self) -> Option<Arc<DefaultDirectRateLimiter>> {
-        if self.qps.is_nan() || self.qps <= 0.0 {
-            return None;
-        }
+        // Nor is NaN above zero.
+        let qps = Some(self.qps).filter(|qps| *qps > 0.0)?;
         let burst = NonZeroU32::new(self.burst).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::with_period(Duration::from_secs_f32(1.0 / self.qps))?.allow_burst(burst);
+        let quota = Quota::with_period(Duration::from_secs_f32(1.0 / qps))?.allow_burst(burst);
         Some(Arc::new(RateLimiter::direct(quota)))
     }
 }
@@ -96,7 +93,7 @@ pub struct Clients {
 #[derive(Clone)]
 enum Reach {
     Network(Arc<CurrentLogin>),
-    InProcess(InProcess),
+    InProcess(HttpService),
 }
 
 impl Reach {
@@ -105,10 +102,8 @@ impl Reach {
             Way::InProcess(service) => Ok(Self::InProcess(service.clone())),
             Way::Network(proxy) => {
                 let opened = CurrentLogin::open(server.clone(), proxy.clone(), account).await;
-                let login = opened.map_err(|reason| SourceError::Client {
-                    server: server.config.cluster_url.to_string(),
-                    reason,
-                })?;
+                let url = &server.config.cluster_url;
+                let login = opened.map_err(|reason| SourceError::no_client(url, &reason))?;
                 Ok(Self::Network(Arc::new(login)))
             }
         }
@@ -133,11 +128,19 @@ impl Clients {
     ///
     /// # Errors
     /// The last failure to get its first token, or CAs that cannot be used any more.
-    pub async fn of_service_account(&self, api: Api, name: &'static str) -> Result<Self, NoToken> {
-        let account = Arc::new(Account::open(api, name).await?);
-        let reach = Reach::of(&self.server, Some(account)).await;
+    pub async fn of_service_account(
+        &self,
+        api: Api,
+        name: &'static str,
+    ) -> Result<Self, SourceError> {
+        let account = Account::open(api, name).await.map_err(|error| {
+            SourceError::Unusable(format!(
+                "no token for the service account {NAMESPACE}/{name}: {error}; grant what docs/rbac.md lists for \
+                 --use-service-account-credentials, or run without that flag"
+            ))
+        })?;
         Ok(Self {
-            reach: reach.map_err(|error| NoToken::new(name, error.to_string()))?,
+            reach: Reach::of(&self.server, Some(Arc::new(account))).await?,
             ..self.clone()
         })
     }
@@ -151,45 +154,35 @@ impl Clients {
     /// flight; an answer that has not begun 30 s after that is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Client {
         let url = &self.server.config.cluster_url;
-        let govern = Govern {
+        let inner = match &self.reach {
+            Reach::Network(login) => HttpService::new(Transport::new(Arc::clone(login))),
+            Reach::InProcess(service) => HttpService::new(Filter::new(service.clone(), fenced)),
+        };
+        let governed = Governed {
+            inner,
             agent: user_agent(name),
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
             host: url.authority().map_or("", Authority::as_str).into(),
         };
-        let base_uri = self.server.config.base_uri_layer();
+        let service = self.server.config.base_uri_layer().layer(governed);
         // Each request names its namespace.
-        let namespace = "default";
-        match &self.reach {
-            Reach::Network(login) => {
-                let service = govern.around(Transport::new(Arc::clone(login)));
-                Client::new(base_uri.layer(service), namespace)
-            }
-            Reach::InProcess(service) => {
-                let service = Filter::new(service.clone(), fenced);
-                Client::new(base_uri.layer(govern.around(service)), namespace)
-            }
-        }
+        Client::new(service, "default")
     }
 }
 
 /// `outrigger/<version> (<os>/<arch>) <client>`.
 fn user_agent(client: &str) -> HeaderValue {
-    let os = std::env::consts::OS;
-    let arch = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
     let version = env!("CARGO_PKG_VERSION");
-    let agent = format!("{FIELD_MANAGER}/{version} ({os}/{arch}) {client}");
+    let agent = format!("{FIELD_MANAGER}/{version} ({PLATFORM}) {client}");
     HeaderValue::try_from(agent).unwrap_or_else(|_| HeaderValue::from_static(FIELD_MANAGER))
 }
 
 /// Adds the budget, the time limit, the name and the metrics to a client.
 #[derive(Clone)]
-struct Govern {
+struct Governed {
+    inner: HttpService,
     agent: HeaderValue,
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
     places: Arc<Semaphore>,
@@ -197,64 +190,48 @@ struct Govern {
     host: Arc<str>,
 }
 
-impl Govern {
-    const fn around<S>(self, inner: S) -> Governed<S> {
-        Governed {
-            inner,
-            govern: self,
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Governed<S> {
-    inner: S,
-    govern: Govern,
-}
-
-impl<S, B> Service<Request<Body>> for Governed<S>
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    B: 'static,
-{
-    type Response = S::Response;
+impl Service<Request<Body>> for Governed {
+    type Response = HttpResponse;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+    type Future = BoxFuture<'static, Result<HttpResponse, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let Self { inner, govern } = self.clone();
-        let agent = govern.agent.clone();
+        let this = self.clone();
+        let agent = this.agent.clone();
         request.headers_mut().insert(USER_AGENT, agent);
         let method = request.method().clone();
         let is_watch = is_watch(request.uri());
         Box::pin(async move {
-            if let Some(limiter) = &govern.limiter {
+            if let Some(limiter) = &this.limiter {
                 let since = Instant::now();
                 limiter.until_ready().await;
                 let waited = since.elapsed();
-                govern.metrics.waited(&method, &govern.host, waited);
+                this.metrics.waited(&method, &this.host, waited);
             }
             let (mut limit, mut _place) = (Duration::MAX, None);
             if !is_watch {
                 limit = ANSWER_TIMEOUT;
                 // The semaphore is never closed.
-                _place = govern.places.acquire().await.ok();
+                _place = this.places.acquire().await.ok();
             }
             let sent = Instant::now();
-            let result = timeout(limit, inner.oneshot(request)).await;
-            let result = result.unwrap_or_else(|_| Err(AnswerTimeout(limit).into()));
-            let code = result.as_ref().map(|response| response.status().as_u16());
-            // A request that the fence held back was not sent.
-            if !matches!(&code, Err(error) if error.is::<Fenced>()) {
-                let took = sent.elapsed();
-                let (code, host) = (code.ok(), &govern.host);
-                govern.metrics.answered(&method, is_watch, host, code, took);
-            }
+            let result = timeout(limit, this.inner.oneshot(request)).await;
+            let result = result.unwrap_or_else(|_| Err(ApiError::Timeout(limit).into()));
+            let code = match &result {
+                Ok(response) => Some(response.status().as_u16()),
+                // A request that the fence held back was not sent.
+                Err(error) if matches!(error.downcast_ref(), Some(ApiError::Fenced)) => {
+                    return result;
+                }
+                Err(_) => None,
+            };
+            let took = sent.elapsed();
+            this.metrics
+                .answered(&method, is_watch, &this.host, code, took);
             result
         })
     }

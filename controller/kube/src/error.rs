@@ -10,16 +10,6 @@ use outrigger_core::error_class::{ErrorClass, KEY_WAIT, Requeue, SLOW};
 
 use super::certificate::pem_fault;
 
-/// A write that the fence refused after a wait: for the budget, a credential or a connection.
-#[derive(Debug, thiserror::Error)]
-#[error("not written: this process is not the leader any more")]
-pub(super) struct Fenced;
-
-/// A request to which no answer began in time.
-#[derive(Debug, thiserror::Error)]
-#[error("no answer within {} s", .0.as_secs())]
-pub(super) struct AnswerTimeout(pub(super) Duration);
-
 /// A request to the API server failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
@@ -207,14 +197,13 @@ impl From<kube::Error> for ApiError {
         match error {
             kube::Error::Api(status) => Self::from_status(&status, None),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
-            kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
-            kube::Error::Service(error) => {
-                if let Some(AnswerTimeout(limit)) = error.downcast_ref() {
-                    return Self::Timeout(*limit);
+            kube::Error::Service(error) => match error.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(error) => {
+                    let plugin = error.downcast_ref().map(plugin_fault);
+                    Self::Transport(plugin.unwrap_or_else(|| chain(&*error)))
                 }
-                let plugin = error.downcast_ref().map(plugin_fault);
-                Self::Transport(plugin.unwrap_or_else(|| chain(&*error)))
-            }
+            },
             other => Self::Transport(chain(&other)),
         }
     }

@@ -19,8 +19,8 @@ const LATENCY: [f64; 12] = [
 
 /// True if a request is a watch: an answer that goes on for minutes.
 pub(super) fn is_watch(uri: &Uri) -> bool {
-    let query = uri.query().unwrap_or_default();
-    form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "watch" && value == "true")
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| parameter == "watch=true")
 }
 
 type Histograms = Family<TextLabels<2>, Histogram, fn() -> Histogram>;

@@ -9,7 +9,7 @@ use outrigger_controller::{
     app::{self, Signals, Surroundings},
     options,
 };
-use outrigger_kube::client::{ApiServer, InProcess};
+use outrigger_kube::client::{ApiServer, HttpService};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
 
 /// The flags of each controller. Budgets of requests would be kept by the machine's clock. The time before maintenance is
@@ -40,7 +40,7 @@ pub fn controller(
     let config = config.map_err(|error| anyhow!("{error}"))?;
     let (terminate, signals) = unbounded();
     let surroundings = Surroundings {
-        api_server: ApiServer::in_process(InProcess::new(api_server.connect(name))),
+        api_server: ApiServer::in_process(HttpService::new(api_server.connect(name))),
         provider: Box::new(socket.clone()),
         signals: Signals::new(signals),
         set_verbosity: Box::new(drop),

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use outrigger_core::error_class::ErrorClass;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -19,7 +18,7 @@ use tracing::{debug, info, warn};
 use crate::{api::Api, error::ApiError};
 
 /// Where the accounts live.
-const NAMESPACE: &str = "kube-system";
+pub(super) const NAMESPACE: &str = "kube-system";
 
 /// How long a token is to last, in seconds. The API server may give another one.
 const LIFE: u32 = 3600;
@@ -27,25 +26,15 @@ const LIFE: u32 = 3600;
 /// A token is replaced after this share of its life: the API server may be away for minutes.
 const REFRESH: f64 = 0.8;
 
-/// Tries to get the first token.
-const TRIES: u32 = 4;
-
-/// Pause after the first failure to get the first token; doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Pauses between the tries to get the first token.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
 
 /// Shortest pause between two requests for a later token.
 const PAUSE: Duration = Duration::from_secs(5);
-
-/// A controller cannot act as its service account.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "no token for the service account {NAMESPACE}/{account}: {reason}; grant what docs/rbac.md \
-     lists for --use-service-account-credentials, or run without that flag"
-)]
-pub struct NoToken {
-    account: &'static str,
-    reason: String,
-}
 
 /// A service account, whose tokens are requested with the process's own rights.
 pub(super) struct Account {
@@ -60,56 +49,26 @@ struct Token {
     refresh_at: Instant,
 }
 
-#[derive(Deserialize)]
-struct TokenRequest {
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    /// The API server's answer to the requested lifetime.
-    expiration_seconds: u32,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    token: String,
-}
-
-impl NoToken {
-    pub(super) const fn new(account: &'static str, reason: String) -> Self {
-        Self { account, reason }
-    }
-}
-
 impl Account {
-    /// The service account `name`, which is made if there is none. Tries [`TRIES`] times to get its first token.
+    /// The service account `name`, which is made if there is none. Tries four times to get its first token.
     ///
     /// # Errors
     /// The last failure to get the token.
-    pub(super) async fn open(api: Api, name: &'static str) -> Result<Self, NoToken> {
-        let mut pause = FIRST_PAUSE;
-        let mut tries = 1;
-        let token = loop {
-            match obtain(&api, name).await {
-                Ok(token) => break token,
-                Err(error) if tries < TRIES && error.class() != ErrorClass::Invalid => {
+    pub(super) async fn open(api: Api, name: &'static str) -> Result<Self, ApiError> {
+        let mut token = obtain(&api, name).await;
+        for pause in PAUSES {
+            match &token {
+                Err(error) if error.class() != ErrorClass::Invalid => {
                     debug!(account = name, %error, "service account has no token yet");
-                    tries += 1;
                     sleep(pause).await;
-                    pause *= 2;
+                    token = obtain(&api, name).await;
                 }
-                Err(error) => return Err(NoToken::new(name, error.to_string())),
+                _ => break,
             }
-        };
+        }
+        let token = Mutex::new(token?);
         info!(account = name, "acting as a service account of {NAMESPACE}");
-        Ok(Self {
-            api,
-            name,
-            token: Mutex::new(token),
-        })
+        Ok(Self { api, name, token })
     }
 
     /// Value of `Authorization`. A request that comes when the token is due waits for another one; where there is
@@ -154,11 +113,16 @@ async fn request(api: &Api, name: &str) -> Result<Token, ApiError> {
         "spec": {"expirationSeconds": LIFE},
     });
     let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token");
-    let answer: TokenRequest = api.create(&path, &request).await?;
-    let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
+    let answer: Value = api.create(&path, &request).await?;
+    // The lifetime may be another one than that of the request.
+    let life = answer["spec"]["expirationSeconds"].as_u64();
+    let (Some(token), Some(life)) = (answer["status"]["token"].as_str(), life) else {
+        return Err(ApiError::Decode("it holds no token".to_owned()));
+    };
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))
         .map_err(|error| ApiError::Decode(error.to_string()))?;
     header.set_sensitive(true);
-    let life = Duration::from_secs(answer.spec.expiration_seconds.into());
+    let life = Duration::from_secs(life);
     let obtained = Instant::now();
     Ok(Token {
         header,
@@ -249,12 +213,7 @@ mod tests {
         assert!(Account::open(api, "node-controller").await.is_ok());
         let (api, log) = self::api(Arc::new(4.into()));
         let error = Account::open(api, "node-controller").await.err().unwrap();
-        let error = error.to_string();
-        assert!(error.contains("kube-system/node-controller"), "{error}");
-        assert!(
-            error.contains("--use-service-account-credentials"),
-            "{error}"
-        );
+        assert_eq!(error.code(), Some(503));
         assert_eq!(log.lock().len(), 4);
     }
 

@@ -7,7 +7,9 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use http::{Request, header::AUTHORIZATION};
+use http::{Request, Response, header::AUTHORIZATION};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::proxy::matcher::Intercept;
@@ -27,25 +29,23 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, timeout},
 };
-use tower::{BoxError, ServiceBuilder, filter::AsyncFilterLayer};
+use tower::{BoxError, ServiceBuilder, ServiceExt, filter::AsyncFilterLayer};
 use tracing::info;
 
 use super::{
+    HttpService,
     account::Account,
     proxy::{Dialer, dialer},
     source::ApiServer,
-    transport::{Connector, HttpClient, Stack},
+    transport::{Connector, HttpClient},
 };
 use crate::{
-    certificate::validity,
-    error::{Fenced, login_fault},
+    certificate::end,
+    error::{ApiError, login_fault},
 };
 
 /// How often the files are read again.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// Shortest pause between two looks at the files, however often the API server answers 401.
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// A plugin's certificate is replaced so long before it ends. A plugin's token is kube's to replace, as early.
 const EARLY: Duration = Duration::from_mins(1);
@@ -64,15 +64,13 @@ pub(super) struct CurrentLogin {
     /// The identity, if it is not that of the kubeconfig's user or of the Pod.
     account: Option<Arc<Account>>,
     state: Mutex<State>,
-    failures: Repeats,
-    refusals: Repeats,
+    repeats: Repeats,
 }
 
 struct State {
     login: Arc<Login>,
     /// When to look at the files; absent while a look goes on, and if there are none.
     look_at: Option<Instant>,
-    not_before: Instant,
     /// The API server answered 401 to `login`.
     is_refused: bool,
 }
@@ -95,11 +93,9 @@ impl CurrentLogin {
             format!("the credential plugin did not end within {limit} s")
         })?;
         let login = built.map_err(|died| died.to_string())??;
-        let now = Instant::now();
         let state = State {
             login: Arc::new(login),
-            look_at: server.source.is_some().then(|| now + LOOK),
-            not_before: now,
+            look_at: server.source.is_some().then(|| Instant::now() + LOOK),
             is_refused: false,
         };
         Ok(Self {
@@ -107,8 +103,7 @@ impl CurrentLogin {
             dialer,
             account,
             state: Mutex::new(state),
-            failures: Repeats::default(),
-            refusals: Repeats::default(),
+            repeats: Repeats::default(),
         })
     }
 
@@ -124,26 +119,19 @@ impl CurrentLogin {
         Arc::clone(&state.login)
     }
 
-    /// The API server answered 401 to a request with `login`. Says once a minute what may be wrong with it, since the
-    /// API server's own answer is no more than "Unauthorized".
+    /// The API server answered 401 to a request with `login`. Says so once a minute, since the API server's own answer is
+    /// no more than "Unauthorized". A plugin runs again with the next look.
     pub(super) fn refused(&self, login: &Arc<Login>) {
-        let (server, hint) = (
-            &self.server.config.cluster_url,
-            login.hint(Timestamp::now()),
-        );
         log_repeated!(
-            warn, self.refusals, "", %server, hint,
-            "the API server does not accept this process's credentials (HTTP 401)"
+            warn, self.repeats, "401", server = %self.server.config.cluster_url,
+            "the API server does not accept this process's credentials (HTTP 401): check that its token or certificate has \
+             not expired or been revoked, and that the API server trusts the certificate's CA"
         );
         if let Some(account) = &self.account {
             account.refused();
         }
         let mut state = self.state.lock();
-        if Arc::ptr_eq(&state.login, login) {
-            state.is_refused = true;
-            let not_before = state.not_before;
-            state.look_at = state.look_at.map(|due| due.min(not_before));
-        }
+        state.is_refused |= Arc::ptr_eq(&state.login, login);
     }
 
     /// Reads all files again. Blocks on the disk, and on a plugin.
@@ -154,8 +142,7 @@ impl CurrentLogin {
         };
         let renewed = self.renewed(&former, is_refused);
         let mut state = self.state.lock();
-        let now = Instant::now();
-        (state.look_at, state.not_before) = (Some(now + LOOK), now + PAUSE);
+        state.look_at = Some(Instant::now() + LOOK);
         state.is_refused = false;
         match renewed {
             Ok(None) => {}
@@ -165,8 +152,8 @@ impl CurrentLogin {
             }
             Err(error) => log_repeated!(
                 warn,
-                self.failures,
-                "",
+                self.repeats,
+                "files",
                 error,
                 "the former credential is used on, as long as it is good"
             ),
@@ -177,7 +164,8 @@ impl CurrentLogin {
     fn renewed(&self, former: &Login, is_refused: bool) -> Result<Option<Login>, String> {
         let config = self.server.read_again()?;
         let has_plugin = self.account.is_none() && config.auth_info.exec.is_some();
-        let is_due = has_plugin && (is_refused || former.ends_before(Timestamp::now() + EARLY));
+        let ends = former.end.is_some_and(|end| end < Timestamp::now() + EARLY);
+        let is_due = has_plugin && (is_refused || ends);
         if !is_due && inputs(&config) == former.inputs {
             return Ok(None);
         }
@@ -192,8 +180,8 @@ pub(super) struct Login {
     /// Token, or user and password.
     auth: Option<AuthLayer>,
     account: Option<Arc<Account>>,
-    /// When the client certificate begins and ends.
-    certificate: Option<(Timestamp, Timestamp)>,
+    /// When the client certificate ends.
+    end: Option<Timestamp>,
     /// The configuration from which it was built.
     inputs: Value,
 }
@@ -243,7 +231,7 @@ impl Login {
             headers,
             auth,
             account,
-            certificate: certificate.and_then(|pair| validity(&pair.cert)),
+            end: certificate.and_then(|pair| end(&pair.cert)),
             inputs,
         })
     }
@@ -253,7 +241,7 @@ impl Login {
     }
 
     /// Sends requests with this login by `http`, and a write only if its [`Fence`] is open after the last wait.
-    pub(super) fn around(&self, http: HttpClient) -> Stack {
+    pub(super) fn around(&self, http: HttpClient) -> HttpService {
         let account = self.account.clone().map(|account| {
             AsyncFilterLayer::new(move |mut request: Request<Body>| {
                 let account = Arc::clone(&account);
@@ -271,23 +259,9 @@ impl Login {
             .option_layer(account)
             .filter(fenced)
             .service(http);
-        Stack::new(stack)
-    }
-
-    fn ends_before(&self, time: Timestamp) -> bool {
-        self.certificate.is_some_and(|(_, end)| end < time)
-    }
-
-    fn hint(&self, now: Timestamp) -> String {
-        match self.certificate {
-            Some((_, end)) if end < now => {
-                format!("the client certificate expired on {end}: renew it")
-            }
-            Some((_, end)) => format!(
-                "the client certificate is valid until {end}: check that the API server trusts its CA"
-            ),
-            None => "check that its credentials have not expired or been revoked".to_owned(),
-        }
+        HttpService::new(stack.map_response(|answer: Response<Incoming>| {
+            answer.map(|body| body.map_err(Into::into).boxed_unsync())
+        }))
     }
 }
 
@@ -306,10 +280,10 @@ fn inputs(config: &Config) -> Value {
 }
 
 /// Lets a write pass only as long as its lease term lasts.
-pub(super) fn fenced(request: Request<Body>) -> Result<Request<Body>, Fenced> {
+pub(super) fn fenced(request: Request<Body>) -> Result<Request<Body>, ApiError> {
     let fence = request.extensions().get::<Fence>();
     if fence.is_some_and(|fence| !fence.may_write()) {
-        return Err(Fenced);
+        return Err(ApiError::Fenced);
     }
     Ok(request)
 }

@@ -24,10 +24,6 @@ use tower::{BoxError, ServiceExt, util::BoxCloneSyncService};
 use super::transport::{PING_AFTER, PING_TIMEOUT};
 use crate::error::chain;
 
-/// Probes of TCP after [`PING_AFTER`], for HTTP/1.1, which has no ping: a host without power is noticed in the
-/// same time.
-const PROBES: u32 = 3;
-
 /// Makes the connections that carry the bytes of TLS to the API server.
 pub(super) type Dialer = BoxCloneSyncService<Uri, Stream, BoxError>;
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
@@ -66,8 +62,6 @@ pub(super) fn dialer(proxy: Option<Intercept>) -> Result<Dialer, String> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(PING_AFTER));
-    tcp.set_keepalive_interval(Some(PING_TIMEOUT / PROBES));
-    tcp.set_keepalive_retries(Some(PROBES));
     tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
     let Some(proxy) = proxy else {
         let direct = tcp.map_response(Stream::Http).map_err(Into::into);

@@ -48,20 +48,18 @@ pub enum SourceError {
          or run in a Pod with a service account token ({0})"
     )]
     NotInCluster(#[source] kube::config::InClusterError),
-    /// `--master` is no URL.
-    #[error("--master {0:?} is not a URL such as https://10.0.0.1:6443")]
-    Master(String),
-    /// A proxy that cannot be used.
-    #[error("the proxy on the way to the API server: {0}")]
-    Proxy(String),
-    /// Certificates or credentials that cannot be used.
-    #[error("cannot build a client for the API server at {server}: {reason}")]
-    Client {
-        /// Its URL.
-        server: String,
-        /// The defect.
-        reason: String,
-    },
+    /// A flag, a proxy, a certificate or a credential that cannot be used, as a sentence.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl SourceError {
+    /// No client can be built for `server`.
+    pub(super) fn no_client(server: &Uri, reason: &str) -> Self {
+        Self::Unusable(format!(
+            "cannot build a client for the API server at {server}: {reason}"
+        ))
+    }
 }
 
 impl Source {
@@ -81,7 +79,9 @@ impl Source {
             config.cluster_url = server;
         }
         let (server, proxy_url) = (&config.cluster_url, proxy_url.as_deref());
-        let proxy = proxy(server, proxy_url, &Matcher::from_env()).map_err(SourceError::Proxy)?;
+        let proxy = proxy(server, proxy_url, &Matcher::from_env()).map_err(|reason| {
+            SourceError::Unusable(format!("the proxy on the way to the API server: {reason}"))
+        })?;
         if let Some(proxy) = &proxy {
             info!(%server, proxy = %proxy.uri(), "API server is reached through a proxy");
         }
@@ -97,7 +97,12 @@ impl Source {
         let is_whole = |url: &Uri| url.scheme().is_some() && url.authority().is_some();
         let master = self.master.as_ref().map(|text| {
             let url = text.parse().ok().filter(is_whole);
-            url.ok_or_else(|| SourceError::Master(without_login(text)))
+            url.ok_or_else(|| {
+                let text = without_login(text);
+                SourceError::Unusable(format!(
+                    "--master {text:?} is not a URL such as https://10.0.0.1:6443"
+                ))
+            })
         });
         let master = master.transpose()?;
         let (mut config, proxy_url) = match (&self.kubeconfig, &master) {
@@ -114,10 +119,8 @@ impl Source {
         if let Some(server) = master {
             config.cluster_url = server;
         }
-        prepare(&mut config.auth_info).map_err(|reason| SourceError::Client {
-            server: config.cluster_url.to_string(),
-            reason,
-        })?;
+        prepare(&mut config.auth_info)
+            .map_err(|reason| SourceError::no_client(&config.cluster_url, &reason))?;
         Ok((config, proxy_url))
     }
 }
@@ -159,19 +162,16 @@ fn proxy_url(file: &Kubeconfig) -> Option<String> {
 /// Reads the file with the token, so that another token is another configuration, and trims the token, as client-go
 /// does: kube sends its newline too. The file goes before a token that is given beside it.
 fn prepare(user: &mut AuthInfo) -> Result<(), String> {
-    let path = user.token_file.take().filter(|path| !path.is_empty());
-    let given = user.token.take();
-    let mut token = given.as_ref().map_or("", ExposeSecret::expose_secret);
-    let file = path.map(|path| match fs::read_to_string(&path) {
-        Ok(text) if text.trim().is_empty() => Err(format!("{path} has no token in it")),
-        read => read.map_err(|error| format!("{path}: {error}")),
-    });
-    match &file {
-        Some(Ok(text)) => token = text,
-        Some(Err(reason)) if token.is_empty() => return Err(reason.clone()),
-        _ => {}
+    if let Some(path) = user.token_file.take().filter(|path| !path.is_empty()) {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        if text.trim().is_empty() {
+            return Err(format!("{path} has no token in it"));
+        }
+        user.token = Some(text.into());
     }
-    token = token.trim();
+    let token = user.token.take();
+    let token = token.as_ref().map_or("", ExposeSecret::expose_secret);
+    let token = token.trim();
     HeaderValue::from_str(token)
         .map_err(|_| "the token holds characters that no HTTP header can")?;
     user.token = (!token.is_empty()).then(|| token.into());
@@ -191,20 +191,22 @@ pub struct ApiServer {
     pub(super) way: Way,
 }
 
-/// Answers requests in place of an API server behind the network.
-pub type InProcess =
-    BoxCloneSyncService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+/// Answers requests: an API server behind the network, or in place of it.
+pub type HttpService = BoxCloneSyncService<Request<Body>, HttpResponse, BoxError>;
+
+/// The answer, whose body may still be on its way.
+pub type HttpResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 #[derive(Clone, Debug)]
 pub(super) enum Way {
     /// Through this proxy, if there is one.
     Network(Option<Intercept>),
-    InProcess(InProcess),
+    InProcess(HttpService),
 }
 
 impl ApiServer {
     /// A server in this process, for simulations. Requests to it have no credentials.
-    pub fn in_process(service: InProcess) -> Self {
+    pub fn in_process(service: HttpService) -> Self {
         Self {
             config: Config::new(Uri::from_static("http://in-process")),
             source: None,

@@ -9,6 +9,8 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use http::Response;
+use http_body_util::BodyExt;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
@@ -72,16 +74,6 @@ fn fence() -> (Fence, Arc<AtomicBool>) {
     (Fence::new(is_leader, &CancellationToken::new()), leads)
 }
 
-fn govern(budget: Budget) -> Govern {
-    Govern {
-        agent: HeaderValue::from_static("test"),
-        limiter: budget.limiter(),
-        places: Arc::new(Semaphore::new(IN_FLIGHT)),
-        metrics: ClientMetrics::default(),
-        host: "host".into(),
-    }
-}
-
 /// Thousands of writes may come due at one time, each of which was an open file.
 #[tokio::test(start_paused = true)]
 async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
@@ -94,11 +86,15 @@ async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
             peak.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(20)).await;
             now.fetch_sub(1, Ordering::Relaxed);
-            Ok::<_, BoxError>(Response::new(Body::empty()))
+            let body = Body::empty().map_err(BoxError::from).boxed_unsync();
+            Ok::<_, BoxError>(Response::new(body))
         }
     });
-    let client = govern(Budget::UNLIMITED).around(server);
-    let api = Api::new(Client::new(client, "default"));
+    let server = ApiServer::in_process(HttpService::new(server));
+    let clients = Clients::new(server, ClientMetrics::default())
+        .await
+        .unwrap();
+    let api = Api::new(clients.build("test", Budget::UNLIMITED));
     let writes = (0..5 * IN_FLIGHT).map(|_| api.create_unread("/api/v1/events", &()));
     let ended = futures::future::join_all(writes).await;
     assert_eq!(most.load(Ordering::Relaxed), IN_FLIGHT);

@@ -9,7 +9,6 @@ use std::{
 
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -18,9 +17,10 @@ use hyper_util::{
 };
 use kube::client::Body;
 use parking_lot::Mutex;
-use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
+use tower::{BoxError, Service, ServiceExt};
 
 use super::{
+    HttpResponse, HttpService,
     login::{CurrentLogin, Login},
     proxy::Dialer,
 };
@@ -33,84 +33,73 @@ pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) type Connector = TimeoutConnector<HttpsConnector<Dialer>>;
 pub(super) type HttpClient = legacy::Client<Connector, Body>;
-pub(super) type Stack = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
 /// Sends requests with the login of the moment. Clones share the connections.
 #[derive(Clone)]
 pub(super) struct Transport {
     login: Arc<CurrentLogin>,
-    pool: Arc<Mutex<Pool>>,
+    pool: Arc<Mutex<Arc<Pool>>>,
 }
 
 /// The connections of the requests to come. Those of former pools end with the last request on them.
 struct Pool {
     login: Arc<Login>,
-    stack: Stack,
-    /// Another one for each pool.
-    number: u64,
+    service: HttpService,
 }
 
 impl Transport {
     pub(super) fn new(login: Arc<CurrentLogin>) -> Self {
-        let pool = Pool::new(login.get(), 0);
+        let pool = Pool::new(login.get());
         Self {
             login,
             pool: Arc::new(Mutex::new(pool)),
         }
     }
 
-    fn stack(&self) -> (Arc<Login>, Stack, Unanswered<'_>) {
+    fn pool(&self) -> Arc<Pool> {
         let login = self.login.get();
         let mut pool = self.pool.lock();
         if !Arc::ptr_eq(&pool.login, &login) {
-            *pool = Pool::new(Arc::clone(&login), pool.number + 1);
+            *pool = Pool::new(login);
         }
-        let unanswered = Unanswered {
-            pool: &self.pool,
-            number: Some(pool.number),
-        };
-        (login, pool.stack.clone(), unanswered)
+        Arc::clone(&pool)
     }
 }
 
 impl Pool {
-    fn new(login: Arc<Login>, number: u64) -> Self {
+    fn new(login: Arc<Login>) -> Arc<Self> {
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_keep_alive_while_idle(true)
             .build(login.connector());
-        let stack = login.around(http);
-        Self {
-            login,
-            stack,
-            number,
-        }
+        let service = login.around(http);
+        Arc::new(Self { login, service })
     }
 }
 
 /// A request in flight. Given up, it takes its connection out of use: it may be dead, and a request such as the
 /// renewal of the Lease cannot wait for the ping. Over HTTP/1.1 hyper does the same.
-struct Unanswered<'a> {
-    pool: &'a Mutex<Pool>,
-    /// The number of its pool; absent once there was an answer.
-    number: Option<u64>,
+struct InFlight<'a> {
+    transport: &'a Transport,
+    pool: Arc<Pool>,
+    is_answered: bool,
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let mut pool = self.pool.lock();
-        if self.number == Some(pool.number) {
-            *pool = Pool::new(Arc::clone(&pool.login), pool.number + 1);
+        let mut pool = self.transport.pool.lock();
+        if !self.is_answered && Arc::ptr_eq(&pool, &self.pool) {
+            *pool = Pool::new(Arc::clone(&self.pool.login));
         }
     }
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Incoming>;
+    type Response = HttpResponse;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Incoming>, BoxError>>;
+    type Future = BoxFuture<'static, Result<HttpResponse, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -119,12 +108,16 @@ impl Service<Request<Body>> for Transport {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
-            let (login, stack, mut unanswered) = this.stack();
-            let result = stack.oneshot(request).await;
-            unanswered.number = None;
+            let mut sent = InFlight {
+                transport: &this,
+                pool: this.pool(),
+                is_answered: false,
+            };
+            let result = sent.pool.service.clone().oneshot(request).await;
+            sent.is_answered = true;
             let status = result.as_ref().map(Response::status);
             if matches!(status, Ok(StatusCode::UNAUTHORIZED)) {
-                this.login.refused(&login);
+                this.login.refused(&sent.pool.login);
             }
             result
         })
