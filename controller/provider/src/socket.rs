@@ -34,23 +34,10 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix("unix:") else {
-            let network = [
-                "tcp:", "dns:", "ipv4:", "ipv6:", "http:", "https:", "vsock:",
-            ];
-            let is_network = network.iter().any(|scheme| text.starts_with(scheme))
-                || text.rsplit_once(':').is_some_and(|(_, port)| {
-                    !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
-                });
-            return Err(if is_network {
-                format!(
-                    "provider endpoint {text:?} is a network address; only Unix sockets are supported, \
-                     since TCP without mutual TLS would let anyone answer: write unix:///path/to/provider.sock"
-                )
-            } else {
-                format!(
-                    "provider endpoint {text:?} is not a Unix socket; write unix:///path/to/provider.sock"
-                )
-            });
+            return Err(format!(
+                "provider endpoint {text:?} is not a Unix socket, and no other kind is supported; write \
+                 unix:///path/to/provider.sock"
+            ));
         };
         let path = rest.strip_prefix("//").unwrap_or(rest);
         if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
@@ -85,19 +72,6 @@ pub struct ProviderSocket {
     users: Arc<[u32]>,
 }
 
-/// The process that listens is not one of the provider's users.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the process that listens there is one of user {user}, and --provider-user accepts only {}", list(.users))]
-struct ForeignListener {
-    user: u32,
-    users: Arc<[u32]>,
-}
-
-fn list(users: &[u32]) -> String {
-    let users: Vec<_> = users.iter().map(ToString::to_string).collect();
-    users.join(", ")
-}
-
 impl ProviderSocket {
     /// The socket at `endpoint`; processes of `users` may listen on it, of any user if that is empty.
     pub fn new(endpoint: Endpoint, users: impl Into<Arc<[u32]>>) -> Self {
@@ -105,15 +79,6 @@ impl ProviderSocket {
             endpoint,
             users: users.into(),
         }
-    }
-
-    /// Checks that a process of `user` may listen on the socket.
-    fn accept(&self, user: u32) -> Result<(), ForeignListener> {
-        if self.users.is_empty() || self.users.contains(&user) {
-            return Ok(());
-        }
-        let users = Arc::clone(&self.users);
-        Err(ForeignListener { user, users })
     }
 }
 
@@ -128,8 +93,15 @@ impl Connect for ProviderSocket {
         let socket = self.clone();
         Box::pin(async move {
             let stream = UnixStream::connect(socket.endpoint.path()).await?;
-            let user = stream.peer_cred()?.uid();
-            socket.accept(user).map_err(io::Error::other)?;
+            let (user, users) = (stream.peer_cred()?.uid(), &socket.users);
+            if !users.is_empty() && !users.contains(&user) {
+                let users: Vec<_> = users.iter().map(u32::to_string).collect();
+                let foreign = format!(
+                    "the process that listens there is one of user {user}, and --provider-user accepts only {}",
+                    users.join(", ")
+                );
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, foreign));
+            }
             Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
     }
@@ -137,10 +109,9 @@ impl Connect for ProviderSocket {
 
 /// Advice about a socket that cannot be connected to, for people.
 pub(super) fn hint(error: &io::Error) -> &'static str {
-    if matches!(error.get_ref(), Some(inner) if inner.is::<ForeignListener>()) {
-        return "end that process, or name its user in the flag";
-    }
     match error.kind() {
+        // No attempt to connect ends with it but ours.
+        io::ErrorKind::AddrInUse => "end that process, or name its user in the flag",
         io::ErrorKind::PermissionDenied => {
             "this process may not use the socket: it must have mode 0660 and a group that both \
              processes are in (fsGroup of the Pod), and the directories above must let them through"
@@ -220,17 +191,19 @@ mod tests {
             assert!(error.contains(expected), "{text:?}: {error}");
             assert!(error.contains(&format!("{text:?}")), "{error}");
         };
-        check("/run/provider.sock", "is not a Unix socket; write unix:///");
-        check("", "is not a Unix socket");
-        check("file:///run/provider.sock", "is not a Unix socket");
+        for text in [
+            "/run/provider.sock",
+            "",
+            "tcp://127.0.0.1:50051",
+            "localhost:1",
+        ] {
+            check(text, "is not a Unix socket");
+        }
         check("unix:///run/", "has no absolute path");
         check("unix:provider.sock", "has no absolute path");
         check("unix://run/provider.sock", "with three slashes");
         check("unix:///a\0b", "has no absolute path");
         check("unix:", "has no absolute path");
-        check("tcp://127.0.0.1:50051", "TCP without mutual TLS");
-        check("127.0.0.1:50051", "is a network address");
-        check("localhost:50051", "is a network address");
         check(&format!("unix:///{}", "x".repeat(100)), "has 101 bytes");
         assert!(
             format!("unix:///{}", "x".repeat(99))
