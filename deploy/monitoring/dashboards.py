@@ -31,10 +31,6 @@ def quantiles(metric, select=""):
     return [(quantile(q, metric, select=select), f"p{round(q * 100)}") for q in (0.5, 0.99)]
 
 
-def mean(metric):
-    return f"sum(rate({metric}_sum{{$in}}[$__rate_interval])) / sum(rate({metric}_count{{$in}}[$__rate_interval]))"
-
-
 def leading(query):
     """On replicas that lead: keys wait in the queues of a standby, too."""
     return f"{query} and on (job, instance) (max by (job, instance) (running_managed_controllers{{$in}}) == 1)"
@@ -103,10 +99,6 @@ DASHBOARDS = {
                   (rate("outrigger_node_sync_failures_total", "class"), "{{class}}")),
         ]),
         ("Calls about instances", [
-            panel("Calls", "reqps", "By purpose. `initialization` follows new Nodes, `refresh` the clock, `lifecycle` Nodes that are not ready.",
-                  (rate("outrigger_provider_instance_calls_total", "purpose"), "{{purpose}}")),
-            panel("Nodes in a batch", "none", "Nodes that one call asks about, on average. 1 with many Nodes: the provider prefers no batches.",
-                  (mean("outrigger_provider_lookup_batch_nodes"), "mean")),
             panel("Duration of a refresh", "s", "How long it took to look at all Nodes once, pauses included.",
                   *quantiles("outrigger_node_refresh_duration_seconds")),
         ]),
@@ -192,8 +184,6 @@ DASHBOARDS = {
         ("Problems", [
             panel("Pod CIDRs without a route", "ops", "Pod CIDRs of Nodes that are outside of the cluster's, or another Node's too.",
                   (rate("outrigger_node_route_problems_total", "reason"), "{{reason}}")),
-            panel("Routes that break the contract", "ops", "Routes of lists that are left alone, since the provider describes them wrongly.",
-                  ("sum(rate(outrigger_provider_refused_routes_total{$in}[$__rate_interval]))", "refused")),
         ]),
     ]),
     "provider": ("Outrigger / Provider", [
@@ -202,10 +192,8 @@ DASHBOARDS = {
                  ("outrigger_provider_state{$in} == 1", "{{instance}} {{state}}")),
             stat("Version", "none", "Name, version, and the minor of the contract.",
                  ("outrigger_provider_info{$in}", "{{name}} {{version}}, minor {{minor}}")),
-            panel("Changes of state", "ops", "How often it went into a state. A steady rate: the provider restarts over and over.",
-                  (rate("outrigger_provider_state_changes_total", "state"), "{{state}}")),
-            panel("Connections made again", "ops", "Each costs a handshake.",
-                  (rate("outrigger_provider_reconnects_total", "instance"), "{{instance}}")),
+            panel("Handshakes", "ops", "One for each connection. A steady rate: the provider restarts over and over.",
+                  ('sum by (instance) (rate(outrigger_provider_rpc_duration_seconds_count{$in,rpc="Handshake"}[$__rate_interval]))', "{{instance}}")),
         ]),
         ("Calls", [
             panel("Calls", "reqps", "By RPC.", (rate("outrigger_provider_rpc_duration_seconds_count", "rpc"), "{{rpc}}")),
@@ -231,8 +219,6 @@ DASHBOARDS = {
                   (rate("cloud_provider_webhook_request_total", "webhook, code"), "{{webhook}} {{code}}")),
         ]),
         ("Answers that are left alone", [
-            panel("Results about other objects", "ops", "Results about objects that were not asked about: a bug of the provider.",
-                  ("sum(rate(outrigger_provider_stray_results_total{$in}[$__rate_interval]))", "stray")),
             panel("Effects dropped", "ops", "Events, annotations and conditions of the provider outside its prefixes, too many, or not legal.",
                   ("sum(rate(outrigger_node_effects_dropped_total{$in}[$__rate_interval]))", "Nodes"),
                   ("sum(rate(outrigger_service_effects_dropped_total{$in}[$__rate_interval]))", "Services")),

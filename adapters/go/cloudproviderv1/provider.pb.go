@@ -33,8 +33,7 @@ const (
 	LookupPreference_LOOKUP_PREFERENCE_EACH LookupPreference = 1
 	// One cloud call answers many ids.
 	LookupPreference_LOOKUP_PREFERENCE_BATCH LookupPreference = 2
-	// Listing everything is cheapest when many are wanted. Without list it is BATCH,
-	// with a warning.
+	// Listing everything is cheapest when many are wanted. Without list it is BATCH.
 	LookupPreference_LOOKUP_PREFERENCE_LIST_ALL LookupPreference = 3
 )
 
@@ -934,8 +933,9 @@ func (*NodeSetsCapability) Descriptor() ([]byte, []int) {
 }
 
 // Bounds of KubernetesEffects. An empty list allows none of its kind.
-// Refused at handshake: an empty prefix; outrigger.dev and kubectl.kubernetes.io;
-// for Nodes and conditions also kubernetes.io and k8s.io with their subdomains.
+// Refused at handshake: an empty prefix. MUST NOT be declared, and is never granted:
+// outrigger.dev and kubectl.kubernetes.io; for Nodes and conditions also kubernetes.io
+// and k8s.io with their subdomains.
 // Events need no prefix. Written is only what the operator grants besides, with the
 // controller's --provider-effect-prefixes: whole domains, never outrigger.dev,
 // kubernetes.io and k8s.io with their subdomains. A provider MUST work without them.

@@ -90,8 +90,9 @@ impl<K: queue::Key> LoopContext<K> {
             let error = "cloud provider does not support instances";
             warn!(controller, error, "failed to start {name}; skipping it");
         };
-        let instances = self.provider.instances();
-        instances.wait_until_serving(without).await;
+        self.provider
+            .offering(|session| session.instances.is_some(), without)
+            .await;
     }
 }
 

@@ -46,6 +46,7 @@ use outrigger_kube::{
     nodes::{self, NodeWriter},
     store::{Change, Origin, Store},
 };
+use outrigger_provider::Session;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -242,11 +243,11 @@ impl ControlLoop for NodeIpam {
                 );
                 info!("Skipping {NAME:?}");
             };
-            self.context
-                .provider
-                .instances()
-                .allocating_pod_cidrs(without)
-                .await;
+            let allocates = |session: &Session| {
+                let instances = session.instances.as_ref();
+                instances.is_some_and(|instances| instances.allocates_pod_cidrs)
+            };
+            self.context.provider.offering(allocates, without).await;
         }
         self.list().await;
     }

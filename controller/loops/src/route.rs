@@ -41,6 +41,7 @@ use outrigger_kube::{
     nodes::NodeWriter,
     store::{Change, Store},
 };
+use outrigger_provider::Session;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -172,8 +173,8 @@ impl ControlLoop for NodeRoute {
             info!("Skipping {NAME:?}");
         };
         let listed = async {
-            let provider = &self.context.provider;
-            provider.routes().wait_until_serving(without).await;
+            let serves = |session: &Session| session.routes.is_some();
+            self.context.provider.offering(serves, without).await;
             // Tried again by the task.
             let _ = self.try_list().await;
         };

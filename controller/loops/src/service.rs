@@ -223,7 +223,8 @@ impl ControlLoop for ServiceLb {
         tokio::join!(
             self.decisions.services.synced(),
             self.nodes.synced(),
-            self.provider.load_balancers().wait_until_serving(without),
+            self.provider
+                .offering(|session| session.load_balancers.is_some(), without),
         );
     }
 

@@ -36,6 +36,7 @@ use outrigger_kube::{
     store::{Change, Store},
     writer::ObjectWriter,
 };
+use outrigger_provider::Session;
 use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -123,11 +124,8 @@ impl ControlLoop for VolumeLabels {
             warn!("no volume is labelled: the provider serves no volumes (capabilities.volumes)");
             info!("Skipping {NAME:?}");
         };
-        self.context
-            .provider
-            .volumes()
-            .wait_until_serving(without)
-            .await;
+        let serves = |session: &Session| session.volumes.is_some();
+        self.context.provider.offering(serves, without).await;
         self.volumes.synced().await;
     }
 

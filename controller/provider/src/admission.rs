@@ -30,18 +30,17 @@ use outrigger_api::{Method, v1::ErrorReason};
 use outrigger_core::error_class::CLASS_PAUSE;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Mutex as Turn, MutexGuard as TurnGuard, watch},
+    sync::{Mutex as Turn, OwnedSemaphorePermit},
     time::{Instant, sleep_until},
 };
 use tracing::warn;
 
-use super::{Error, metrics::ProviderMetrics};
+use super::{Error, HandshakeResult, Session, metrics::ProviderMetrics};
 use outrigger_runtime::telemetry::Repeats;
 
 mod limits;
 
 use limits::CallLimits;
-pub(super) use limits::Rate;
 
 /// Classes of calls that are limited and paused, each for itself.
 pub(super) const CLASSES: [CallClass; 4] = [
@@ -89,47 +88,56 @@ const fn pauses_for(reason: ErrorReason) -> Option<(Duration, Duration)> {
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Mutex<CallLimits>,
-    /// By class, for calls that count as in flight and for those that do not.
-    turns: [[Turn<()>; 2]; CallClass::Volumes as usize + 1],
-    /// Wakes the calls that wait, after a change that no clock announces.
-    changed: watch::Sender<()>,
+    /// By class: of thousands of calls that wait for a pause or a rate, one competes with those of other classes.
+    turns: [Turn<()>; CallClass::Volumes as usize + 1],
     /// Reasons of pauses.
     repeats: Repeats,
     metrics: ProviderMetrics,
 }
 
-/// Permit for one call. Must receive the result of the call.
+/// The right to begin one call, on the session that it was given for. The call is to be made at once: others wait for it.
+/// Dropped without a call, it does not count for the rates that the provider declares.
+#[derive(Debug)]
+pub struct Slot {
+    pub(super) permit: Permit,
+    pub(super) session: Arc<Session>,
+}
+
+/// Permit for one call.
 #[derive(Debug)]
 pub(super) struct Permit {
     admission: Arc<Admission>,
-    method: &'static Method,
+    class: CallClass,
     started: Instant,
-    /// True while the call counts as answered.
-    has_succeeded: AtomicBool,
+    /// The place among the calls in flight, for a call that counts as one.
+    _place: Option<OwnedSemaphorePermit>,
+    has_begun: AtomicBool,
 }
 
 impl Admission {
     pub(super) fn new(metrics: ProviderMetrics) -> Self {
         Self {
-            limits: Mutex::new(CallLimits::new()),
+            limits: Mutex::default(),
             turns: Default::default(),
-            changed: watch::Sender::new(()),
             repeats: Repeats::default(),
             metrics,
         }
     }
 
-    /// Adopts the rates that a handshake declared. In a new process, pauses that the former one asked
+    /// Adopts the limits that a handshake declared. In a new process, pauses that the former one asked
     /// for end, except for those of the cloud's rate limit.
-    pub(super) fn renew(&self, rates: &[Rate], new_process: bool) {
-        self.limits.lock().renew(rates, new_process);
-        self.changed.send_replace(());
-    }
-
-    /// Adopts how many calls of `class` the provider wants in flight.
-    pub(super) fn allow(&self, class: CallClass, max_in_flight: usize) {
-        self.limits.lock().class(class).max_in_flight = max_in_flight;
-        self.changed.send_replace(());
+    pub(super) fn adopt(&self, declared: &HandshakeResult, new_process: bool) {
+        let mut limits = self.limits.lock();
+        limits.renew(&declared.rates, new_process);
+        if let Some(offered) = &declared.load_balancers {
+            limits.allow(CallClass::LoadBalancers, offered.max_in_flight);
+        }
+        if let Some(offered) = &declared.routes {
+            limits.allow(CallClass::Routes, offered.max_in_flight);
+        }
+        if let Some(offered) = &declared.volumes {
+            limits.allow(CallClass::Volumes, offered.max_in_flight);
+        }
     }
 
     /// When the pause of `class` ends, if it is paused now.
@@ -137,74 +145,62 @@ impl Admission {
         self.limits.lock().paused_until(class, Instant::now())
     }
 
-    /// Waits for the turn of one caller among those of the same kind, in their order: of thousands that wait, the end of a
-    /// call wakes one.
-    pub(super) async fn turn(&self, method: &Method) -> TurnGuard<'_, ()> {
-        let [other, counted] = &self.turns[method.class as usize];
-        let turn = if is_counted(method) { counted } else { other };
-        turn.lock().await
-    }
-
-    /// Waits until a call of `method` may go out.
-    pub(super) async fn enter(self: &Arc<Self>, method: &'static Method) -> Permit {
-        let mut changed = self.changed.subscribe();
+    /// Waits until a call of `method` may go out: for its place, then for its turn in its class, then for time.
+    pub(super) async fn enter(self: &Arc<Self>, method: &Method) -> Permit {
+        let class = method.class;
+        let place = if is_counted(method) {
+            let places = self.limits.lock().places(class);
+            // They are never closed.
+            places.acquire_owned().await.ok()
+        } else {
+            None
+        };
+        let _turn = self.turns[class as usize].lock().await;
         loop {
             let started = Instant::now();
-            let admitted = self.limits.lock().admit(method, started);
+            let admitted = self.limits.lock().admit(class, started);
             let Err(until) = admitted else {
                 return Permit {
                     admission: Arc::clone(self),
-                    method,
+                    class,
                     started,
-                    has_succeeded: AtomicBool::new(false),
+                    _place: place,
+                    has_begun: AtomicBool::new(false),
                 };
             };
-            let elapsed = async {
-                match until {
-                    Some(until) => sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = elapsed => {}
-                // The sender is in `self`.
-                _ = changed.changed() => {}
-            }
+            sleep_until(until).await;
         }
     }
 }
 
+impl Slot {
+    /// Its call begins, on this session.
+    pub(super) fn begin(&self) -> &Session {
+        self.permit.has_begun.store(true, Ordering::Relaxed);
+        &self.session
+    }
+}
+
 impl Permit {
-    /// No call is made with it: its token is there for another call.
-    pub(super) fn unused(&self) {
-        let mut limits = self.admission.limits.lock();
-        limits.give_back(self.method.class);
-        drop(limits);
-        self.admission.changed.send_replace(());
-    }
-
-    /// The provider answered. An object of the call may yet speak for all.
-    pub(super) fn succeeded(&self) {
-        self.has_succeeded.store(true, Ordering::Relaxed);
-    }
-
-    /// The call failed, or one of its items in a way that speaks for the whole class.
-    pub(super) fn failed(&self, error: &Error) {
+    /// Its call has ended, with an error of its own or of an item that speaks for the whole class.
+    pub(super) fn ended(&self, error: Option<&Error>) {
+        let Some(error) = error else {
+            let mut limits = self.admission.limits.lock();
+            for class in [CallClass::All, self.class] {
+                limits.class(class).pause.succeeded(self.started);
+            }
+            return;
+        };
         if let Some((reason, retry_after)) = error.effective_reason() {
             self.pause(error, reason, retry_after);
         }
     }
 
-    /// All calls about several objects failed, without a reason: more of them would fail the same way.
-    pub(super) fn all_failed(&self, error: &Error) {
-        self.pause(error, ErrorReason::CloudUnavailable, None);
-    }
-
-    fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
+    /// Pauses the calls that `reason` concerns, if it concerns more than one object.
+    pub(super) fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
         let Some(bounds) = pauses_for(reason) else {
             return;
         };
-        self.has_succeeded.store(false, Ordering::Relaxed);
         let requested = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let requested = match reason {
             ErrorReason::RateLimited => requested.or(Some(RATE_LIMITED)),
@@ -214,7 +210,7 @@ impl Permit {
         };
         let concerned = match reason {
             ErrorReason::CredentialsInvalid => CallClass::All,
-            _ => self.method.class,
+            _ => self.class,
         };
         let pause = {
             let mut limits = self.admission.limits.lock();
@@ -235,22 +231,13 @@ impl Permit {
                 "calls to the provider pause"
             );
         }
-        self.admission.changed.send_replace(());
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut limits = self.admission.limits.lock();
-        if *self.has_succeeded.get_mut() {
-            for class in [CallClass::All, self.method.class] {
-                limits.class(class).pause.succeeded(self.started);
-            }
-        }
-        if is_counted(self.method) {
-            limits.class(self.method.class).in_flight -= 1;
-            drop(limits);
-            self.admission.changed.send_replace(());
+        if !*self.has_begun.get_mut() {
+            self.admission.limits.lock().give_back(self.class);
         }
     }
 }

@@ -6,8 +6,10 @@
 //!   └─────────────────────── Asked::answer ◄──────────────────────┘
 //! ```
 
-use std::{future, sync::Arc, time::Duration};
+use std::{future, mem, sync::Arc, time::Duration};
 
+use futures::{StreamExt, future::join_all, stream};
+use outrigger_api::v1::ErrorReason;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -16,19 +18,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Error, LookupPurpose, Session, Shared,
-    admission::Permit,
-    lookup::{LookupAnswer, METHOD, NodeLookup, RPC},
-    preconditions::Preconditions,
+    Error, Shared,
+    admission::Slot,
+    call::Caller,
+    lookup::{LookupAnswer, METHOD, NodeLookup, RPC, read_answers, request},
 };
-
-mod results;
-mod send;
-
-pub use results::BatchAnswer;
-#[cfg(test)]
-pub(super) use results::{one_each, speaks_for_all};
-use send::send_batch;
 
 /// Nodes in a call before a provider has declared how many it accepts.
 const BATCH: usize = 100;
@@ -39,101 +33,92 @@ const IDLE: Duration = Duration::from_millis(25);
 /// A call is due this long after its first Node, whatever joins.
 const LONGEST: Duration = Duration::from_millis(250);
 
+/// How often a batch is split whose call fails because of its request: often enough to find one Node among 250, and
+/// no storm if every call fails.
+const SPLITS: usize = 8;
+
+/// Calls about one Node at once, after a call that left several without an answer: a Node that hangs delays the others
+/// of its call by one deadline, and leaves places to other calls.
+const ALONE_AT_ONCE: usize = 2;
+
+/// A Node that waits longer for a call of its own fails: its caller has to know, and asks again.
+const LONGEST_WAIT: Duration = Duration::from_mins(2);
+
 /// A lookup, and where its answer goes.
 pub(super) struct Asked {
     lookup: NodeLookup,
-    preconditions: Preconditions,
-    caller: oneshot::Sender<LookupAnswer>,
+    caller: Caller,
+    answer: oneshot::Sender<LookupAnswer>,
 }
 
 impl Asked {
     /// Returns true if its caller still waits.
     fn is_wanted(&self) -> bool {
-        !self.caller.is_closed()
+        !self.answer.is_closed()
     }
 
-    /// Returns true if both may be in one call: it is of one lease term, and has one result for each name.
+    /// Returns true if both may be in one call: it is for one purpose and of one lease term, and has one result for each
+    /// name.
     fn may_join(&self, other: &Self) -> bool {
-        self.preconditions.fence() == other.preconditions.fence()
+        mem::discriminant(&self.lookup.purpose) == mem::discriminant(&other.lookup.purpose)
+            && self.caller.fence == other.caller.fence
             && self.lookup.node.name != other.lookup.node.name
     }
 
     /// Answers its caller, if it still waits.
     fn answer(self, answer: impl Into<LookupAnswer>) {
-        let _ = self.caller.send(answer.into());
-    }
-
-    fn fail(self, error: &Error) {
-        self.answer(Err(error.clone()));
+        let _ = self.answer.send(answer.into());
     }
 }
 
 fn fail_all(items: Vec<Asked>, error: &Error) {
     for item in items {
-        item.fail(error);
+        item.answer(Err(error.clone()));
     }
 }
 
-/// Where lookups are sent to, by their purpose. Callers are bounded by the keys that their loop has in flight.
-#[derive(Clone)]
-pub(super) struct Lookups([mpsc::UnboundedSender<Asked>; 3]);
+/// Where lookups are sent to. Callers are bounded by the keys that their loop has in flight.
+pub(super) type Lookups = mpsc::UnboundedSender<Asked>;
 
-impl Lookups {
-    /// The way to the batchers, and the future that is their work. It ends when cancelled; callers that still wait then get
-    /// an error.
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        cancel: CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let batchers = [(); 3].map(|()| {
-            let (lookups, arriving) = mpsc::unbounded_channel();
-            let batcher = Batcher {
-                shared: Arc::clone(shared),
-                arriving,
-                waiting: Vec::new(),
-            };
-            (lookups, batcher)
-        });
-        let [(initial, one), (lifecycle, two), (refresh, three)] = batchers;
-        let run = async move {
-            let batchers = async { tokio::join!(one.run(), two.run(), three.run()) };
-            cancel.run_until_cancelled(batchers).await;
-        };
-        (Self([initial, lifecycle, refresh]), run)
-    }
+/// The way to the batcher, and the future that is its work. It ends when cancelled; callers that still wait then get
+/// an error.
+pub(super) fn batcher(
+    shared: &Arc<Shared>,
+    cancel: CancellationToken,
+) -> (Lookups, impl Future<Output = ()> + Send + use<>) {
+    let (lookups, arriving) = mpsc::unbounded_channel();
+    let batcher = Batcher {
+        shared: Arc::clone(shared),
+        arriving,
+        waiting: Vec::new(),
+    };
+    let run = async move {
+        cancel.run_until_cancelled(batcher.run()).await;
+    };
+    (lookups, run)
+}
 
-    /// Hands the lookup to its batcher, and waits for its answer. The stop withdraws the lookup, which changes nothing in
-    /// the cloud, and so does dropping the future.
-    pub(super) async fn ask(
-        &self,
-        lookup: NodeLookup,
-        preconditions: Preconditions,
-    ) -> LookupAnswer {
-        let [initial, lifecycle, refresh] = &self.0;
-        let batcher = match lookup.purpose {
-            LookupPurpose::Initialization => initial,
-            LookupPurpose::Lifecycle => lifecycle,
-            LookupPurpose::Refresh { .. } => refresh,
-        };
-        let (caller, answered) = oneshot::channel();
-        // A batcher that has ended drops it.
-        let _ = batcher.send(Asked {
-            lookup,
-            preconditions: preconditions.clone(),
-            caller,
-        });
-        match preconditions.wait(RPC, answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_dropped)) => {
-                let reason = "the controller is ending".into();
-                Err(Error::Unavailable { reason }).into()
-            }
-            Err(stopped) => Err(stopped).into(),
-        }
+/// Hands the lookup to the batcher, and waits for its answer. The stop withdraws the lookup, which changes nothing in
+/// the cloud, and so does dropping the future.
+pub(super) async fn ask(lookups: &Lookups, lookup: NodeLookup, caller: Caller) -> LookupAnswer {
+    let (answer, answered) = oneshot::channel();
+    // A batcher that has ended drops it.
+    let _ = lookups.send(Asked {
+        lookup,
+        caller: caller.clone(),
+        answer,
+    });
+    let ending = |_dropped| {
+        let reason = "the controller is ending".into();
+        Err(Error::Unavailable { reason }).into()
+    };
+    match caller.wait(RPC, answered).await {
+        Ok(answered) => answered.unwrap_or_else(ending),
+        Err(stopped) => Err(stopped).into(),
     }
 }
 
-/// Makes the calls of one purpose.
+/// Makes the calls.
 struct Batcher {
     shared: Arc<Shared>,
     arriving: mpsc::UnboundedReceiver<Asked>,
@@ -153,8 +138,13 @@ impl Batcher {
             }
             self.waiting.retain(Asked::is_wanted);
             match admitted {
-                Ok((permit, session)) => self.send((permit, session), &mut calls),
-                Err(error) => fail_all(self.waiting.drain(..).collect(), &error),
+                Ok(slot) => {
+                    let batch = self.take_batch();
+                    if !batch.is_empty() {
+                        calls.spawn(send_batch(slot, batch));
+                    }
+                }
+                Err(error) => fail_all(mem::take(&mut self.waiting), &error),
             }
             while calls.try_join_next().is_some() {}
         }
@@ -191,21 +181,141 @@ impl Batcher {
         offered.map_or(BATCH, |offered| offered.max_batch_size)
     }
 
-    /// Sends a call about the first of those that wait and may share one.
-    fn send(&mut self, admitted: (Permit, Arc<Session>), calls: &mut JoinSet<()>) {
+    /// The first of the lookups that wait, and those that may join it.
+    fn take_batch(&mut self) -> Vec<Asked> {
         let most = self.most();
         let mut batch: Vec<Asked> = Vec::new();
-        for item in std::mem::take(&mut self.waiting) {
+        for item in mem::take(&mut self.waiting) {
             if batch.len() < most && batch.iter().all(|other| item.may_join(other)) {
                 batch.push(item);
             } else {
                 self.waiting.push(item);
             }
         }
-        if admitted.1.instances.is_none() {
-            fail_all(batch, &Error::NotOffered { rpc: RPC });
-        } else if !batch.is_empty() {
-            calls.spawn(send_batch(Arc::clone(&self.shared), admitted, batch));
+        batch
+    }
+}
+
+/// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so that
+/// one Node does not fail the others. A Node that was not answered until the deadline is asked about again alone.
+async fn send_batch(slot: Slot, items: Vec<Asked>) {
+    let is_alone = items.len() == 1;
+    let mut slot = Some(slot);
+    // True while the call was about several Nodes and all of them met the same error.
+    let mut is_common = !is_alone;
+    let mut splits = SPLITS;
+    let mut parts = vec![items];
+    let mut unanswered = Vec::new();
+    while let Some(items) = parts.pop() {
+        let is_last = parts.is_empty() && (items.len() == 1 || splits == 0);
+        match call_batch(slot.take(), items, is_common && is_last).await {
+            Ok(answers) => {
+                is_common = false;
+                for (item, answer) in answers {
+                    match answer.result {
+                        Err(error) if error.is_no_answer() && !is_alone => {
+                            unanswered.push((item, error));
+                        }
+                        result => item.answer(LookupAnswer { result, ..answer }),
+                    }
+                }
+            }
+            // A Node whose call was its own already fails.
+            Err((items, error)) if error.is_no_answer() && !is_alone => {
+                unanswered.extend(items.into_iter().map(|item| (item, error.clone())));
+            }
+            Err((mut items, error))
+                if error.is_about_request() && items.len() > 1 && splits > 0 =>
+            {
+                // A request that is too large was not sent.
+                splits -= usize::from(!matches!(error, Error::TooLarge { .. }));
+                let rest = items.split_off(items.len() / 2);
+                parts.extend([rest, items]);
+            }
+            Err((items, error)) => fail_all(items, &error),
         }
     }
+    let until = Instant::now() + LONGEST_WAIT;
+    let ask_alone = |(item, error): (Asked, Error)| async move {
+        if Instant::now() >= until {
+            return item.answer(Err(error));
+        }
+        match call_batch(None, vec![item], false).await {
+            Ok(answers) => answers
+                .into_iter()
+                .for_each(|(item, answer)| item.answer(answer)),
+            Err((items, error)) => fail_all(items, &error),
+        }
+    };
+    let unanswered = stream::iter(unanswered);
+    unanswered
+        .for_each_concurrent(ALONE_AT_ONCE, ask_alone)
+        .await;
+}
+
+/// Makes one call about Nodes of one purpose and one lease term, after its admission if it has none. Returns those whose
+/// callers still wait, with their answers. `is_common`: if it fails, it has the error of all calls about these Nodes.
+async fn call_batch(
+    slot: Option<Slot>,
+    mut items: Vec<Asked>,
+    is_common: bool,
+) -> Result<Vec<(Asked, LookupAnswer)>, (Vec<Asked>, Error)> {
+    items.retain(Asked::is_wanted);
+    // The cloud is asked as the strictest of them wants it.
+    let purpose = items.iter().map(|item| item.lookup.purpose).min();
+    let (Some(purpose), Some(first)) = (purpose, items.first()) else {
+        return Ok(Vec::new());
+    };
+    let caller = first.caller.clone();
+    let admitted = match slot {
+        Some(slot) => Ok(slot),
+        None => caller
+            .wait(RPC, caller.shared.admit(METHOD))
+            .await
+            .flatten(),
+    };
+    let slot = match admitted {
+        Ok(slot) => slot,
+        Err(error) => return Err((items, error)),
+    };
+    let session = slot.begin();
+    let Some(instances) = &session.instances else {
+        return Err((items, Error::NotOffered { rpc: RPC }));
+    };
+    let shared = &caller.shared;
+    let began = Instant::now();
+    let request = request(purpose, items.iter().map(|item| &item.lookup), session);
+    let all_gone = join_all(items.iter_mut().map(|item| item.answer.closed()));
+    let ended = tokio::select! {
+        biased;
+        ended = caller.unary(session, request) => ended,
+        _ = all_gone => return Ok(Vec::new()),
+    };
+    let results = match ended {
+        Ok(response) => response.results,
+        Err(error) => {
+            slot.permit.ended(Some(&error));
+            if is_common && error.is_opaque() {
+                let reason = ErrorReason::CloudUnavailable;
+                slot.permit.pause(&error, reason, None);
+            }
+            return Err((items, error));
+        }
+    };
+    let lookups = items.iter().map(|item| &item.lookup);
+    let answers = read_answers(
+        lookups,
+        results,
+        began.elapsed(),
+        instances,
+        &shared.repeats,
+    );
+    let none_answered = answers.iter().all(|answer| answer.result.is_err());
+    let mut errors = answers
+        .iter()
+        .filter_map(|answer| answer.result.as_ref().err());
+    slot.permit
+        .ended(errors.find(|error| error.speaks_for_all(none_answered)));
+    // The next batch may be admitted before the callers go on.
+    Ok(items.into_iter().zip(answers).collect())
 }

@@ -1,76 +1,18 @@
 //! One call: over the session of the moment, with a deadline, and with an end that is
 //! understood.
 
-use std::{future, sync::Arc, time::Duration};
+use std::{future, sync::Arc};
 
 use outrigger_api::{
-    Method, MethodRequest,
+    ListPage, Method, MethodRequest,
     v1::{CallContext, ErrorReason},
 };
+use outrigger_runtime::fence::Fence;
 use tokio::time::{Instant, timeout};
-use tonic::{Request, Status};
 use tracing::debug;
 use uuid::Uuid;
 
-use super::{
-    Error, Session, Shared,
-    admission::Permit,
-    channel::{self, Channel},
-    metrics::ProviderMetrics,
-    preconditions::Preconditions,
-};
-
-/// A call of a method of the contract.
-pub(super) trait ProviderCall: Send + Sized + 'static {
-    /// The message that it begins with.
-    type Message: MethodRequest;
-    /// All that comes back.
-    type Reply: Send + 'static;
-
-    /// Where its context goes.
-    fn context_mut(&mut self) -> Option<&mut Option<CallContext>>;
-
-    /// Bytes of its largest message.
-    fn bytes(&self) -> usize;
-
-    fn deadline(&self) -> Duration {
-        Self::Message::METHOD.deadline
-    }
-
-    /// Makes it.
-    fn send(
-        call: Request<Self>,
-        channel: Channel,
-        max_send: usize,
-    ) -> impl Future<Output = Result<Self::Reply, Status>> + Send;
-}
-
-/// One message, and one back.
-impl<M: MethodRequest> ProviderCall for M {
-    type Message = M;
-    type Reply = M::Response;
-
-    fn context_mut(&mut self) -> Option<&mut Option<CallContext>> {
-        MethodRequest::context_mut(self)
-    }
-
-    fn bytes(&self) -> usize {
-        self.encoded_len()
-    }
-
-    async fn send(
-        call: Request<M>,
-        channel: Channel,
-        max_send: usize,
-    ) -> Result<M::Response, Status> {
-        channel::client_streaming(
-            channel,
-            max_send,
-            call.map(|message| tokio_stream::once(message)),
-        )
-        .await
-    }
-}
+use super::{Error, Session, Shared, admission::Slot, metrics::ProviderMetrics};
 
 /// Returns true if the method is called again after UNIMPLEMENTED, which may mean one load balancer only.
 fn is_called_again(method: &Method) -> bool {
@@ -80,43 +22,176 @@ fn is_called_again(method: &Method) -> bool {
     )
 }
 
-/// Makes a call and reads how it ended. Dropping the future cancels the call.
-pub(super) async fn send<C: ProviderCall>(
+/// Makes a call of `method`, and reads how it ended. Dropping the future cancels the call.
+pub(super) async fn send<T>(
     metrics: &ProviderMetrics,
-    channel: Channel,
-    max_send: usize,
-    call: C,
-) -> Result<C::Reply, Error> {
-    let method = C::Message::METHOD;
-    let (rpc, bytes) = (method.name, call.bytes());
-    if bytes > max_send {
-        return Err(Error::TooLarge {
-            rpc,
-            bytes,
-            limit: max_send,
-        });
-    }
-    let deadline = call.deadline();
-    let mut request = Request::new(call);
-    // The provider receives this deadline; the channel's own time limit is not sent.
-    request.set_timeout(deadline);
+    method: &Method,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let (rpc, after) = (method.name, method.deadline);
     let _in_flight = metrics.started(rpc);
     let started = Instant::now();
     // tonic's limit ends with the response's head, and a body may never come.
-    let ended = timeout(deadline, C::send(request, channel, max_send)).await;
-    let result = match ended {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(status)) => {
-            let error = Error::from_status(rpc, &status);
-            Err(error.after(started.elapsed(), rpc, deadline))
-        }
-        Err(_elapsed) => Err(Error::Timeout {
-            rpc,
-            after: deadline,
-        }),
+    let result = match timeout(after, call).await {
+        Ok(result) => result.map_err(|error| error.after(started.elapsed(), rpc, after)),
+        Err(_elapsed) => Err(Error::Timeout { rpc, after }),
     };
     metrics.ended(rpc, started.elapsed(), result.as_ref().err());
     result
+}
+
+/// Makes the calls of one lease term, each only while it is wanted. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) shared: Arc<Shared>,
+    pub(super) fence: Fence,
+    /// Returns true while a call still carries the desired state of its object. Asked right before a request is sent.
+    pub(super) is_current: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Caller {
+    /// For calls that several objects share: they depend on none of them.
+    pub(super) fn of_several(&self) -> Self {
+        Self {
+            is_current: Arc::new(|| true),
+            ..self.clone()
+        }
+    }
+
+    /// Waits for something that has to come before the call of `rpc`, but not past the stop.
+    pub(super) async fn wait<T>(
+        &self,
+        rpc: &'static str,
+        before: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            () = self.fence.stopped() => Err(Error::Fenced { rpc }),
+            it = before => Ok(it),
+        }
+    }
+
+    /// [`Shared::admit`], but not past the stop.
+    pub(super) async fn admit<M: MethodRequest>(&self) -> Result<Slot, Error> {
+        let admitted = self.wait(M::METHOD.name, self.shared.admit(M::METHOD));
+        admitted.await.flatten()
+    }
+
+    /// A call of one message and one answer, whose end counts for the admission of others.
+    pub(super) async fn call<M: MethodRequest>(
+        &self,
+        slot: &Slot,
+        message: M,
+    ) -> Result<M::Response, Error> {
+        let result = self.unary(slot.begin(), message).await;
+        slot.permit.ended(result.as_ref().err());
+        result
+    }
+
+    /// A list, whose end counts likewise. `take` gets each entry; after an error they are not all.
+    pub(super) async fn list<M: MethodRequest<Response: ListPage>>(
+        &self,
+        slot: &Slot,
+        mut message: M,
+        take: impl FnMut(<M::Response as ListPage>::Item),
+    ) -> Result<(), Error> {
+        let session = slot.begin();
+        let call = |context| {
+            put(context, &mut message);
+            session.channel().list(message, take)
+        };
+        let result = self.exchange::<M, _, _>(session, call).await;
+        slot.permit.ended(result.as_ref().err());
+        result
+    }
+
+    /// A call of one message and one answer.
+    pub(super) async fn unary<M: MethodRequest>(
+        &self,
+        session: &Session,
+        mut message: M,
+    ) -> Result<M::Response, Error> {
+        let call = |context| {
+            put(context, &mut message);
+            session.channel().unary(message)
+        };
+        self.exchange::<M, _, _>(session, call).await
+    }
+
+    /// Makes a call on `session`, if it may begin. There is no wait between this decision and its request.
+    pub(super) async fn exchange<M, T, F>(
+        &self,
+        session: &Session,
+        call: impl FnOnce(CallContext) -> F,
+    ) -> Result<T, Error>
+    where
+        M: MethodRequest,
+        F: Future<Output = Result<T, Error>>,
+    {
+        let (method, rpc, shared) = (M::METHOD, M::METHOD.name, &self.shared);
+        if !session.declares::<M>() {
+            return Err(Error::NotOffered { rpc });
+        }
+        if !is_called_again(method) && session.lacks(rpc) {
+            return Err(Error::NotServed { rpc });
+        }
+        let cluster_uid = {
+            let uid = shared.cluster_uid.borrow();
+            if method.changes_cloud && !uid.allows_changes(shared.allow_untagged) {
+                let why = uid.to_string().into();
+                return Err(Error::Unidentified { why });
+            }
+            uid.as_sent().to_owned()
+        };
+        let in_flight = self.fence.begin(method.changes_cloud);
+        let in_flight = in_flight.ok_or(Error::Fenced { rpc })?;
+        if !(self.is_current)() {
+            in_flight.ended();
+            return Err(Error::Outdated { rpc });
+        }
+        let started = Instant::now();
+        let request_id = Uuid::new_v4().to_string();
+        let call = call(CallContext {
+            request_id: request_id.clone(),
+            cluster_name: shared.cluster_name.clone(),
+            cluster_uid,
+        });
+        let until_cancelled = async {
+            tokio::select! {
+                biased;
+                result = call => result,
+                () = self.fence.cancelled() => Err(Error::Cancelled { rpc }),
+            }
+        };
+        let result = send(&shared.metrics, method, until_cancelled).await;
+        let error = result.as_ref().err();
+        if !error.is_some_and(|error| session.may_go_on(error)) {
+            in_flight.ended();
+        }
+        match error.map(|error| (error, error.reason())) {
+            Some((Error::NotServed { .. }, _)) => session.note_missing(method),
+            // It may have said so (GOAWAY) long before its last call ends; its successor may be there already.
+            Some(
+                (Error::ConnectionLost { .. }, _)
+                | (_, Some(ErrorReason::ShuttingDown | ErrorReason::NotHandshaked)),
+            ) => session.connection.closed.cancel(),
+            _ => {}
+        }
+        debug!(
+            rpc,
+            request_id,
+            took = ?started.elapsed(),
+            error = error.map(tracing::field::display),
+            "call ended"
+        );
+        result
+    }
+}
+
+fn put<M: MethodRequest>(context: CallContext, message: &mut M) {
+    if let Some(own) = message.context_mut() {
+        *own = Some(context);
+    }
 }
 
 impl Shared {
@@ -151,142 +226,17 @@ impl Shared {
         }
     }
 
-    /// Waits for a permit of a call. Returns it with the session to make the call on.
-    pub(super) async fn admit(
-        &self,
-        method: &'static Method,
-    ) -> Result<(Permit, Arc<Session>), Error> {
+    /// Waits until a call may begin, on the session that comes with it. No call waits without a session, and a change of
+    /// the session begins the wait again, for it changes limits.
+    pub(super) async fn admit(&self, method: &Method) -> Result<Slot, Error> {
         let mut sessions = self.session.subscribe();
         loop {
             let session = self.session()?;
             tokio::select! {
                 biased;
-                // No call waits without a session.
                 Ok(()) = sessions.changed() => {}
-                permit = self.admission.enter(method) => return Ok((permit, session)),
+                permit = self.admission.enter(method) => return Ok(Slot { permit, session }),
             }
         }
-    }
-
-    /// Makes a call of a class: [`Shared::exchange`], whose result counts for the admission of others.
-    pub(super) async fn call<C: ProviderCall>(
-        &self,
-        permit: &Permit,
-        preconditions: &Preconditions,
-        session: &Session,
-        call: impl Fn(&Session) -> C,
-    ) -> Result<C::Reply, Error> {
-        let result = self.exchange(preconditions, session, call).await;
-        match &result {
-            Ok(_) => permit.succeeded(),
-            Err(error) => permit.failed(error),
-        }
-        result
-    }
-
-    /// Makes a call, on `session` or, if the provider turns out to be a new process, once more on the next connection.
-    /// `call` makes the request for a session.
-    pub(super) async fn exchange<C: ProviderCall>(
-        &self,
-        preconditions: &Preconditions,
-        session: &Session,
-        call: impl Fn(&Session) -> C,
-    ) -> Result<C::Reply, Error> {
-        // One logical attempt, so one id, also when the transport has to repeat it.
-        let context = CallContext {
-            request_id: Uuid::new_v4().to_string(),
-            cluster_name: self.cluster_name.clone(),
-            cluster_uid: self.cluster_uid.borrow().as_sent().to_owned(),
-        };
-        let result = self
-            .call_once(preconditions, session, &context, &call)
-            .await;
-        if let Err(error) = &result
-            && error.reason() == Some(ErrorReason::NotHandshaked)
-            && let Some(session) = preconditions
-                .wait(
-                    C::Message::METHOD.name,
-                    self.next_session(session, C::Message::METHOD.deadline),
-                )
-                .await?
-        {
-            return self
-                .call_once(preconditions, &session, &context, &call)
-                .await;
-        }
-        result
-    }
-
-    async fn call_once<C: ProviderCall>(
-        &self,
-        preconditions: &Preconditions,
-        session: &Session,
-        context: &CallContext,
-        call: &impl Fn(&Session) -> C,
-    ) -> Result<C::Reply, Error> {
-        let method = C::Message::METHOD;
-        let rpc = method.name;
-        if !is_called_again(method) && session.lacks(rpc) {
-            return Err(Error::NotServed { rpc });
-        }
-        if method.changes_cloud {
-            self.may_change()?;
-        }
-        let in_flight = preconditions.begin(rpc, method.changes_cloud)?;
-        let started = Instant::now();
-        let mut call = call(session);
-        if let Some(own) = call.context_mut() {
-            *own = Some(context.clone());
-        }
-        let channel = session.channel.clone();
-        let result = tokio::select! {
-            biased;
-            result = send(&self.metrics, channel, session.max_send_bytes, call) => result,
-            () = preconditions.cancelled() => {
-                let error = Error::Cancelled { rpc };
-                self.metrics.ended(rpc, started.elapsed(), Some(&error));
-                Err(error)
-            }
-        };
-        let is_answered = |error| !session.may_go_on(error);
-        if let Some(in_flight) = in_flight
-            && result.as_ref().err().is_none_or(is_answered)
-        {
-            in_flight.ended();
-        }
-        if let Err(error) = &result {
-            match (error, error.reason()) {
-                (Error::NotServed { .. }, _) => session.note_missing(method),
-                // It may have said so (GOAWAY) long before its last call ends; its successor may be there already.
-                (Error::ConnectionLost { .. }, _)
-                | (_, Some(ErrorReason::ShuttingDown | ErrorReason::NotHandshaked)) => {
-                    session.closed.cancel();
-                }
-                _ => {}
-            }
-        }
-        debug!(
-            rpc,
-            request_id = context.request_id,
-            took = ?started.elapsed(),
-            error = result.as_ref().err().map(tracing::field::display),
-            "call ended"
-        );
-        result
-    }
-
-    fn may_change(&self) -> Result<(), Error> {
-        let uid = self.cluster_uid.borrow();
-        if uid.allows_changes(self.allow_untagged) {
-            return Ok(());
-        }
-        let why = uid.to_string().into();
-        Err(Error::Unidentified { why })
-    }
-
-    /// Waits for a session that is newer than `session`. `None` if none comes in time.
-    async fn next_session(&self, session: &Session, within: Duration) -> Option<Arc<Session>> {
-        let newer = self.session_that(|now| now.generation > session.generation);
-        timeout(within, newer).await.ok()
     }
 }

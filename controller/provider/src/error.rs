@@ -70,41 +70,29 @@ pub enum Error {
     },
     /// A status that is not the provider's word: a library, a crash or a limit made it. The outcome
     /// is unknown.
-    #[error("{rpc}: the provider failed without giving a reason ({code}): {message}")]
+    #[error("{rpc}: the provider failed without giving a reason ({}): {message}", code_name(*.code))]
     Unexplained {
         /// Name of the method.
         rpc: &'static str,
-        /// Canonical code, such as `INTERNAL`.
-        code: &'static str,
-        /// The reason that the code stands for, as far as back-off and pauses go.
-        implied: Option<ErrorReason>,
+        /// Canonical code.
+        code: Code,
         /// For people.
         message: Arc<str>,
         /// When to call again, if the status said so.
         retry_after: Option<Duration>,
     },
-    /// The provider refused, with a reason of the contract.
+    /// The provider refused, with a reason.
     #[error("{}", refused(*.reason, .message))]
     Refused {
         /// Name of the method.
         rpc: &'static str,
-        /// Never `Unspecified`.
+        /// `Unspecified` for a reason that this minor of the contract does not have. It concerns its own key only, and
+        /// the message quotes it.
         reason: ErrorReason,
         /// For people.
         message: Arc<str>,
         /// When to call again, if the provider said so.
         retry_after: Option<Duration>,
-        /// Effects that it wants written to the object of the call, unchecked.
-        effects: Option<Arc<RawEffects>>,
-    },
-    /// The provider refused, with a reason that this minor of the contract does not have. It concerns its
-    /// own key only.
-    #[error("{message}")]
-    UnknownReason {
-        /// Canonical code, such as `RESOURCE_EXHAUSTED`.
-        code: &'static str,
-        /// For people; quotes the reason.
-        message: Arc<str>,
         /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
@@ -176,24 +164,19 @@ impl Error {
             }
             Self::Outdated { .. } => ErrorClass::Conflict,
             Self::Unidentified { .. } => ErrorClass::Forbidden,
-            // Never final: the outcome of a change is unknown, and no object is known to be at fault.
-            Self::Unexplained {
-                implied: Some(ErrorReason::InvalidRequest),
-                ..
+            Self::Malformed { .. } | Self::ReplyTooLarge { .. } | Self::Unusable(_) => {
+                ErrorClass::Malformed
             }
-            | Self::Malformed { .. }
-            | Self::ReplyTooLarge { .. }
-            | Self::Unusable(_) => ErrorClass::Malformed,
-            Self::Timeout { .. }
-            | Self::ConnectionLost { .. }
-            | Self::Unexplained { implied: None, .. }
-            | Self::UnknownReason { .. } => ErrorClass::Transient,
+            Self::Timeout { .. } | Self::ConnectionLost { .. } => ErrorClass::Transient,
             Self::Unexplained {
-                implied: Some(reason),
-                retry_after,
-                ..
-            }
-            | Self::Refused {
+                code, retry_after, ..
+            } => match implied_by(*code) {
+                None => ErrorClass::Transient,
+                // Never final: the outcome of a change is unknown, and no object is known to be at fault.
+                Some(ErrorReason::InvalidRequest) => ErrorClass::Malformed,
+                Some(reason) => class_of(reason, *retry_after),
+            },
+            Self::Refused {
                 reason,
                 retry_after,
                 ..
@@ -223,8 +206,8 @@ impl Error {
         match self {
             Self::Refused { .. } => self.class() == ErrorClass::Invalid,
             // A handler that fails for one object ends its call with any code.
-            Self::Unexplained { implied, .. } => {
-                matches!(implied, None | Some(ErrorReason::InvalidRequest))
+            Self::Unexplained { code, .. } => {
+                matches!(implied_by(*code), None | Some(ErrorReason::InvalidRequest))
             }
             Self::Malformed { .. } | Self::ReplyTooLarge { .. } | Self::TooLarge { .. } => true,
             _ => false,
@@ -233,14 +216,14 @@ impl Error {
 
     /// Returns true if a call about several objects failed in a way that says nothing about any of them.
     pub(super) const fn is_opaque(&self) -> bool {
-        matches!(self, Self::Unexplained { implied: None, .. })
+        matches!(self, Self::Unexplained { code, .. } if implied_by(*code).is_none())
     }
 
     /// Returns true if there was no answer in time: an object that hangs may have kept the others from theirs.
     pub(super) fn is_no_answer(&self) -> bool {
         match self {
             Self::Timeout { .. } => true,
-            Self::Unexplained { code, .. } => is_cut_off(code),
+            Self::Unexplained { code, .. } => is_cut_off(*code),
             _ => false,
         }
     }
@@ -250,7 +233,7 @@ impl Error {
     pub(super) fn after(self, took: Duration, rpc: &'static str, deadline: Duration) -> Self {
         let is_end = match &self {
             Self::ConnectionLost { .. } => true,
-            Self::Unexplained { code, .. } => is_cut_off(code),
+            Self::Unexplained { code, .. } => is_cut_off(*code),
             _ => false,
         };
         if is_end && took + deadline / SHORTLY >= deadline {
@@ -263,37 +246,36 @@ impl Error {
     /// The effects that the provider sent with the error, unchecked.
     pub(super) fn effects(&self) -> Option<&RawEffects> {
         match self {
-            Self::Refused { effects, .. } | Self::UnknownReason { effects, .. } => {
-                effects.as_deref()
-            }
+            Self::Refused { effects, .. } => effects.as_deref(),
             _ => None,
         }
     }
 
-    /// The reason that the provider gave, if it gave one.
+    /// The reason of the contract that the provider gave, if it gave one.
     pub fn reason(&self) -> Option<ErrorReason> {
         match *self {
-            Self::Refused { reason, .. } => Some(reason),
+            Self::Refused { reason, .. } => {
+                Some(reason).filter(|reason| *reason != ErrorReason::Unspecified)
+            }
             _ => None,
         }
     }
 
     /// The reason for back-off and pauses, with the wait that was asked for: the provider's own, or the one that
     /// its code stands for.
-    pub(super) const fn effective_reason(&self) -> Option<(ErrorReason, Option<Duration>)> {
-        match *self {
+    pub(super) fn effective_reason(&self) -> Option<(ErrorReason, Option<Duration>)> {
+        let (reason, retry_after) = match *self {
             Self::Refused {
                 reason,
                 retry_after,
                 ..
-            }
-            | Self::Unexplained {
-                implied: Some(reason),
-                retry_after,
-                ..
-            } => Some((reason, retry_after)),
-            _ => None,
-        }
+            } => (Some(reason), retry_after),
+            Self::Unexplained {
+                code, retry_after, ..
+            } => (implied_by(code), retry_after),
+            _ => (None, None),
+        };
+        reason.zip(Some(retry_after))
     }
 
     /// Returns true if the error of one item of a batch holds for the whole class of calls: the cloud limits
@@ -309,16 +291,26 @@ impl Error {
 }
 
 /// Returns true if a server that ends a call with `code`, or an SDK that ends one object of it so, had no time left.
-pub(super) fn is_cut_off(code: &str) -> bool {
-    [Code::Cancelled, Code::DeadlineExceeded]
-        .map(code_name)
-        .contains(&code)
+pub(super) const fn is_cut_off(code: Code) -> bool {
+    matches!(code, Code::Cancelled | Code::DeadlineExceeded)
+}
+
+/// The reason implied by a code that came without a reason. `None`: the code could mean anything.
+const fn implied_by(code: Code) -> Option<ErrorReason> {
+    match code {
+        Code::ResourceExhausted => Some(ErrorReason::RateLimited),
+        Code::Unavailable => Some(ErrorReason::CloudUnavailable),
+        Code::Unauthenticated => Some(ErrorReason::CredentialsInvalid),
+        Code::PermissionDenied => Some(ErrorReason::PermissionMissing),
+        Code::InvalidArgument => Some(ErrorReason::InvalidRequest),
+        _ => None,
+    }
 }
 
 /// The text of a refusal. That of `CLOUD_ERROR` is the cloud's own and stands alone (S-36, S-43).
 fn refused(reason: ErrorReason, message: &str) -> String {
     match reason {
-        ErrorReason::CloudError => message.to_owned(),
+        ErrorReason::CloudError | ErrorReason::Unspecified => message.to_owned(),
         reason => format!("{message} ({})", reason_name(reason)),
     }
 }
@@ -326,7 +318,8 @@ fn refused(reason: ErrorReason, message: &str) -> String {
 fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
     use ErrorReason as R;
     match reason {
-        R::Unspecified | R::CloudError => ErrorClass::Transient,
+        // The method may be served for other objects; else the error is `NotServed`.
+        R::Unspecified | R::CloudError | R::CapabilityDisabled => ErrorClass::Transient,
         R::InvalidRequest
         | R::InvalidAnnotation
         | R::UnsupportedProtocol
@@ -343,7 +336,6 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
         R::NotHandshaked | R::VersionUnsupported | R::CloudUnavailable | R::ShuttingDown => {
             ErrorClass::Unavailable
         }
-        R::CapabilityDisabled => ErrorClass::Unimplemented,
     }
 }
 

@@ -10,8 +10,7 @@
 )]
 
 mod load_balancers;
-mod routes;
-mod volumes;
+mod routes_and_volumes;
 
 use std::{
     fmt, io,
@@ -36,7 +35,7 @@ use prost::Message;
 use tokio::{
     io::{copy_bidirectional, duplex},
     task::JoinSet,
-    time::{Instant, sleep},
+    time::sleep,
 };
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -45,13 +44,11 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 use tower::ServiceBuilder;
 
 use crate::{ByteStream, Connect, Connecting};
-use load_balancers::Messages;
+use load_balancers::{Messages, Method};
 
 pub use load_balancers::{Balancers, Step, ready, taken};
-pub use routes::{FakeRoutes, done, gone};
-pub use volumes::{FakeVolumes, in_zone, volume_outcome};
+pub use routes_and_volumes::{FakeRoutes, FakeVolumes, done, gone, in_zone, volume_outcome};
 
-type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
 
 /// The provider's reply to one call.
@@ -157,14 +154,11 @@ pub struct Fake {
     listens: AtomicBool,
     pub dials: AtomicUsize,
     boot_id: Mutex<String>,
-    pub handshakes: Mutex<Vec<v1::HandshakeRequest>>,
-    pub heartbeats: Mutex<Vec<Instant>>,
-    pub batches: Mutex<Vec<(Instant, v1::BatchGetInstancesRequest)>>,
+    pub handshake: Method<v1::HandshakeRequest, v1::HandshakeResponse>,
+    pub status: Method<v1::GetStatusRequest, v1::GetStatusResponse>,
+    pub batch: Method<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>,
     pub in_flight: AtomicUsize,
     pub most_in_flight: AtomicUsize,
-    on_handshake: Mutex<Script<v1::HandshakeRequest, v1::HandshakeResponse>>,
-    on_status: Mutex<Script<v1::GetStatusRequest, v1::GetStatusResponse>>,
-    on_batch: Mutex<Script<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>>,
     on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
     pub balancers: Balancers,
     pub routes: FakeRoutes,
@@ -175,69 +169,44 @@ pub struct Fake {
     ending: Mutex<CancellationToken>,
 }
 
+/// Finds all nodes.
+fn find_all(request: &v1::BatchGetInstancesRequest) -> Reply<v1::BatchGetInstancesResponse> {
+    let results = request.items.iter().map(found).collect();
+    Reply::Say(v1::BatchGetInstancesResponse { results })
+}
+
 impl Fake {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             listens: AtomicBool::new(true),
             dials: AtomicUsize::new(0),
             boot_id: Mutex::default(),
-            handshakes: Mutex::default(),
-            heartbeats: Mutex::default(),
-            batches: Mutex::default(),
+            handshake: Method::new(|_| Reply::Say(handshake())),
+            status: Method::new(|_| Reply::Say(status(v1::Readiness::Ready))),
+            batch: Method::new(find_all),
             in_flight: AtomicUsize::new(0),
             most_in_flight: AtomicUsize::new(0),
-            on_handshake: Mutex::new(Arc::new(|_| Reply::Say(handshake()))),
-            on_status: Mutex::new(Arc::new(|_| Reply::Say(status(v1::Readiness::Ready)))),
-            on_batch: Mutex::new(Arc::new(|request| {
-                Reply::Say(v1::BatchGetInstancesResponse {
-                    results: request.items.iter().map(found).collect(),
-                })
-            })),
             on_list: Mutex::default(),
             balancers: Balancers::default(),
             routes: FakeRoutes::default(),
-            volumes: volumes::volumes(),
+            volumes: Method::new(|_| Reply::Say(in_zone("z"))),
             bend: Mutex::new(Arc::new(|response| response)),
             wires: Mutex::default(),
             ending: Mutex::default(),
         })
     }
 
-    pub fn on_handshake(
-        &self,
-        script: impl Fn(&v1::HandshakeRequest) -> Reply<v1::HandshakeResponse> + Send + Sync + 'static,
-    ) {
-        *self.on_handshake.lock() = Arc::new(script);
-    }
-
     /// Answers the handshake with a changed [`handshake`].
     pub fn introduce(&self, change: impl Fn(&mut v1::HandshakeResponse) + Send + Sync + 'static) {
-        self.on_handshake(move |_| {
+        self.handshake.on(move |_| {
             let mut answer = handshake();
             change(&mut answer);
             Reply::Say(answer)
         });
     }
 
-    pub fn on_status(
-        &self,
-        script: impl Fn() -> Reply<v1::GetStatusResponse> + Send + Sync + 'static,
-    ) {
-        *self.on_status.lock() = Arc::new(move |_| script());
-    }
-
-    pub fn on_batch(
-        &self,
-        script: impl Fn(&v1::BatchGetInstancesRequest) -> Reply<v1::BatchGetInstancesResponse>
-        + Send
-        + Sync
-        + 'static,
-    ) {
-        *self.on_batch.lock() = Arc::new(script);
-    }
-
     pub fn answer_nodes(&self) {
-        *self.on_batch.lock() = Arc::clone(&*Self::new().on_batch.lock());
+        self.batch.on(find_all);
     }
 
     pub fn on_list(&self, messages: Vec<v1::ListInstancesResponse>, then: Option<Status>) {
@@ -273,7 +242,7 @@ impl Fake {
     }
 
     pub fn calls(&self) -> usize {
-        self.batches.lock().len()
+        self.batch.calls().len()
     }
 
     fn accept(self: &Arc<Self>) -> io::Result<Box<dyn ByteStream>> {
@@ -341,10 +310,7 @@ impl ProviderService for Fake {
         &self,
         request: Request<v1::HandshakeRequest>,
     ) -> Result<Response<v1::HandshakeResponse>, Status> {
-        let request = request.into_inner();
-        let reply = Arc::clone(&*self.on_handshake.lock())(&request);
-        self.handshakes.lock().push(request);
-        let answer = reply.play().await?;
+        let answer = self.handshake.answer(request).await?;
         answer
             .get_ref()
             .boot_id
@@ -356,9 +322,7 @@ impl ProviderService for Fake {
         &self,
         request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
-        self.heartbeats.lock().push(Instant::now());
-        let reply = Arc::clone(&*self.on_status.lock())(request.get_ref());
-        let mut answer = reply.play().await?;
+        let mut answer = self.status.answer(request).await?;
         let boot_id = &mut answer.get_mut().boot_id;
         match &**boot_id {
             "" => self.boot_id.lock().clone_into(boot_id),
@@ -384,14 +348,10 @@ impl InstancesService for Fake {
         &self,
         request: Request<v1::BatchGetInstancesRequest>,
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
-        assert!(request.metadata().contains_key("grpc-timeout"));
-        let request = request.into_inner();
         let running = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         let _running = Running(&self.in_flight);
         self.most_in_flight.fetch_max(running, Ordering::Relaxed);
-        let reply = Arc::clone(&*self.on_batch.lock())(&request);
-        self.batches.lock().push((Instant::now(), request));
-        reply.play().await
+        self.batch.answer(request).await
     }
 
     async fn list_instances(

@@ -2,23 +2,25 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, DEFAULT_MAX_MESSAGE_BYTES, METHODS, MINOR, v1};
+use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{
-    cidr::Cidr, effects::AllowedEffects, forbidden_addresses::ForbiddenAddresses,
-    node::ownership::Prefixes, service::capability::Capability, syntax, targets::TargetRules, text,
+    cidr::Cidr,
+    effects::{AllowedEffects, GrantedPrefixes},
+    forbidden_addresses::ForbiddenAddresses,
+    node::ownership::Prefixes,
+    service::capability::Capability,
+    syntax,
+    targets::TargetRules,
+    text,
     volume::ServedVolumes,
 };
 
-use tracing::warn;
-
 use super::{
     DownCause, Error, Options,
-    admission::Rate,
     session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability},
+    state::Outage,
     volumes::{self, VolumesCapability},
 };
-
-mod effects;
 
 /// Lowest minor revision that is spoken.
 const MIN_MINOR: u32 = 1;
@@ -36,51 +38,33 @@ const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
 const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
 
-/// Why no session came of a handshake, though the provider answered it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RefusedHandshake {
-    pub(super) cause: DownCause,
-    /// The failure and its remedy, for people.
-    pub(super) reason: String,
+/// An answer that is refused.
+fn bad(what: impl std::fmt::Display) -> Outage {
+    Outage::new(
+        DownCause::BadHandshake,
+        format!("the provider's answer to the handshake breaks the contract: {what}"),
+    )
 }
 
-impl RefusedHandshake {
-    fn new(cause: DownCause, reason: impl Into<String>) -> Self {
-        Self {
-            cause,
-            reason: reason.into(),
+/// Reads an error of the call as a refusal. `None` when trying again soon may help.
+pub(super) fn refusal(error: &Error) -> Option<Outage> {
+    let reason = match error {
+        Error::NotServed { .. } => {
+            "what listens there does not serve cloudprovider.v1 (Handshake is not \
+             implemented); is it a provider for Outrigger?"
+                .to_owned()
         }
-    }
-
-    fn bad(what: impl std::fmt::Display) -> Self {
-        Self::new(
-            DownCause::BadHandshake,
-            format!("the provider's answer to the handshake breaks the contract: {what}"),
-        )
-    }
-
-    /// Reads an error of the call. `None` when trying again soon may help.
-    pub(super) fn from_error(error: &Error) -> Option<Self> {
-        match error {
-            Error::NotServed { .. } => Some(Self::new(
-                DownCause::Incompatible,
-                "what listens there does not serve cloudprovider.v1 (Handshake is not \
-                 implemented); is it a provider for Outrigger?",
-            )),
-            Error::Refused {
-                reason: v1::ErrorReason::VersionUnsupported,
-                message,
-                ..
-            } => Some(Self::new(
-                DownCause::Incompatible,
-                format!(
-                    "the provider speaks no common revision of cloudprovider.v1 (the controller \
-                     speaks {MIN_MINOR} to {MINOR}): {message}; upgrade the older of the two"
-                ),
-            )),
-            _ => None,
-        }
-    }
+        Error::Refused {
+            reason: v1::ErrorReason::VersionUnsupported,
+            message,
+            ..
+        } => format!(
+            "the provider speaks no common revision of cloudprovider.v1 (the controller \
+             speaks {MIN_MINOR} to {MINOR}): {message}; upgrade the older of the two"
+        ),
+        _ => return None,
+    };
+    Some(Outage::new(DownCause::Incompatible, reason))
 }
 
 /// Facts about this controller.
@@ -101,20 +85,19 @@ pub(super) fn request(options: &Options, cluster_uid: &str) -> v1::HandshakeRequ
     }
 }
 
-/// Checks an answer. `known_name` is the provider's name since the controller started.
+/// Checks an answer. `last` is the last one that was accepted since the controller started.
 pub(super) fn accept(
     options: &Options,
-    known_name: Option<&str>,
-    generation: u64,
+    last: Option<&HandshakeResult>,
     answer: v1::HandshakeResponse,
-) -> Result<HandshakeResult, RefusedHandshake> {
+) -> Result<HandshakeResult, Outage> {
     if answer.minor == 0 {
-        return Err(RefusedHandshake::bad(
+        return Err(bad(
             "minor is not set; it is the lower of both maxima, so 1 where both speak only that",
         ));
     }
     if !(MIN_MINOR..=MINOR).contains(&answer.minor) {
-        return Err(RefusedHandshake::new(
+        return Err(Outage::new(
             DownCause::Incompatible,
             format!(
                 "the provider chose revision {} of cloudprovider.v1, the controller speaks \
@@ -123,9 +106,9 @@ pub(super) fn accept(
             ),
         ));
     }
-    let name = accept_name(options, known_name, &answer.provider_name)?;
+    let name = accept_name(options, last, &answer.provider_name)?;
     if answer.without_cluster_id && !options.allow_untagged {
-        return Err(RefusedHandshake::new(
+        return Err(Outage::new(
             DownCause::NoClusterId,
             format!(
                 "provider {name}: the cloud has no cluster id that separates this cluster's resources from another's; give it one, or set --allow-untagged-cloud"
@@ -133,35 +116,30 @@ pub(super) fn accept(
         ));
     }
     if answer.boot_id.is_empty() {
-        return Err(RefusedHandshake::bad(
+        return Err(bad(
             "boot_id is empty; it is required, new for each process, and the same in GetStatus",
         ));
     }
     if answer.boot_id.len() > 64 {
-        return Err(RefusedHandshake::bad("boot_id has more than 64 bytes"));
+        return Err(bad("boot_id has more than 64 bytes"));
     }
     let max_send = match answer.max_receive_message_bytes {
         0 => DEFAULT_MAX_MESSAGE_BYTES,
         less if less < MIN_MESSAGE => {
-            return Err(RefusedHandshake::bad(format!(
+            return Err(bad(format!(
                 "max_receive_message_bytes is {less}, at least {MIN_MESSAGE} are needed"
             )));
         }
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     };
     let offered = answer.capabilities.unwrap_or_default();
-    let declared = METHODS
-        .iter()
-        .filter(|method| (method.is_declared)(&offered));
-    let declared = declared.map(|method| method.name).collect();
-    let effects = offered
-        .effects
-        .map(|effects| effects::accept(effects, &options.effect_prefixes))
-        .transpose()?;
-    let not_granted = effects
-        .as_ref()
-        .map(|effects| effects.not_granted.clone())
-        .unwrap_or_default();
+    let declared = offered.clone();
+    let effects = offered.effects;
+    let effects = effects.map(|effects| accept_effects(effects, &options.effect_prefixes));
+    let (on_services, on_nodes, effects_not_granted) = match effects.transpose()? {
+        Some((services, nodes, not_granted)) => (services, Some(nodes), not_granted),
+        None => Default::default(),
+    };
     let services = options.cluster.service_cidrs.iter();
     let forbidden = ForbiddenAddresses::new(services.filter_map(|range| Cidr::parse(range)));
     let reads = entries(
@@ -169,7 +147,7 @@ pub(super) fn accept(
         answer.service_annotation_prefixes,
     )?;
     Ok(HandshakeResult {
-        generation,
+        generation: last.map_or(1, |last| last.generation + 1),
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
         minor: answer.minor,
         boot_id: answer.boot_id.into(),
@@ -179,11 +157,7 @@ pub(super) fn accept(
             .transpose()?,
         load_balancers: offered
             .load_balancers
-            .map(|offered| {
-                let effects = effects.as_ref().map(|effects| effects.on_services.clone());
-                let effects = effects.unwrap_or_default();
-                accept_load_balancers(&name, offered, reads, effects, forbidden)
-            })
+            .map(|offered| accept_load_balancers(&name, offered, reads, on_services, forbidden))
             .transpose()?,
         routes: offered.routes.map(|offered| RoutesCapability {
             max_in_flight: in_flight(offered.max_in_flight),
@@ -192,14 +166,14 @@ pub(super) fn accept(
             .volumes
             .map(|offered| accept_volumes(&name, offered))
             .transpose()?,
-        node_effects: effects.map(|effects| effects.on_nodes),
-        effects_not_granted: not_granted,
+        node_effects: on_nodes,
+        effects_not_granted,
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,
         )?,
         max_send_bytes: max_send,
-        rates: answer.rate_limits.iter().filter_map(Rate::read).collect(),
+        rates: answer.rate_limits,
         declared,
         name,
     })
@@ -207,12 +181,12 @@ pub(super) fn accept(
 
 fn accept_name(
     options: &Options,
-    known_name: Option<&str>,
+    last: Option<&HandshakeResult>,
     name: &str,
-) -> Result<Box<str>, RefusedHandshake> {
+) -> Result<Box<str>, Outage> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
-        return Err(RefusedHandshake::bad(format!(
+        return Err(bad(format!(
             "provider_name \"{}\" is not 1 to 63 of a-z, 0-9 and -",
             text::cut(name, 64)
         )));
@@ -220,7 +194,7 @@ fn accept_name(
     if let Some(expected) = &options.expected_name
         && expected != name
     {
-        return Err(RefusedHandshake::new(
+        return Err(Outage::new(
             DownCause::WrongName,
             format!(
                 "the provider calls itself {name}, but --cloud-provider is {expected}; point \
@@ -228,10 +202,10 @@ fn accept_name(
             ),
         ));
     }
-    if let Some(earlier_name) = known_name
+    if let Some(earlier_name) = last.map(|last| &*last.name)
         && earlier_name != name
     {
-        return Err(RefusedHandshake::new(
+        return Err(Outage::new(
             DownCause::WrongName,
             format!(
                 "the provider was {earlier_name} and now calls itself {name}; nodes of one must not be \
@@ -246,14 +220,9 @@ fn accept_instances(
     name: &str,
     instances: v1::InstancesCapability,
     forbidden: ForbiddenAddresses,
-) -> Result<InstancesCapability, RefusedHandshake> {
+) -> Result<InstancesCapability, Outage> {
     let mut preference = instances.lookup_preference();
     if preference == v1::LookupPreference::ListAll && !instances.list {
-        warn!(
-            provider = name,
-            "the provider prefers lookups by list (LOOKUP_PREFERENCE_LIST_ALL) but does not declare \
-             instances.list; it is asked in batches"
-        );
         preference = v1::LookupPreference::Batch;
     }
     let visibility_delay = match instances.visibility_delay {
@@ -261,7 +230,7 @@ fn accept_instances(
         Some(delay) => Duration::try_from(delay)
             .ok()
             .filter(|delay| *delay <= MAX_VISIBILITY_DELAY)
-            .ok_or_else(|| RefusedHandshake::bad("instances.visibility_delay is not 0 to 24 h"))?,
+            .ok_or_else(|| bad("instances.visibility_delay is not 0 to 24 h"))?,
     };
     let prefixes = entries(
         "instances.provider_id_prefixes",
@@ -270,7 +239,7 @@ fn accept_instances(
     Ok(InstancesCapability {
         max_batch_size: limit(instances.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
         preference,
-        prefixes: Prefixes::new(name, prefixes).map_err(RefusedHandshake::bad)?,
+        prefixes: Prefixes::new(name, prefixes).map_err(bad)?,
         visibility_delay,
         without_provider_id: instances.without_provider_id,
         managed_label_keys: label_keys(
@@ -288,9 +257,9 @@ fn accept_load_balancers(
     reads: Box<[Box<str>]>,
     effects: AllowedEffects,
     forbidden: ForbiddenAddresses,
-) -> Result<LoadBalancersCapability, RefusedHandshake> {
+) -> Result<LoadBalancersCapability, Outage> {
     if offered.configuration_revision.len() > 64 {
-        return Err(RefusedHandshake::bad(
+        return Err(bad(
             "load_balancers.configuration_revision has more than 64 bytes",
         ));
     }
@@ -318,10 +287,7 @@ fn accept_load_balancers(
     })
 }
 
-fn accept_volumes(
-    name: &str,
-    offered: v1::VolumesCapability,
-) -> Result<VolumesCapability, RefusedHandshake> {
+fn accept_volumes(name: &str, offered: v1::VolumesCapability) -> Result<VolumesCapability, Outage> {
     let kinds = offered.source_kinds().filter_map(volumes::kind).collect();
     let served = ServedVolumes {
         provider: name.into(),
@@ -332,6 +298,39 @@ fn accept_volumes(
         served: served.into(),
         max_in_flight: in_flight(offered.max_in_flight),
     })
+}
+
+/// The effects on Services and on Nodes that the provider may have, and the prefixes that it declares and under which nothing
+/// is granted. No grant reaches a domain of Kubernetes or of this controller.
+fn accept_effects(
+    effects: v1::EffectsCapability,
+    granted: &GrantedPrefixes,
+) -> Result<(AllowedEffects, AllowedEffects, Box<[Box<str>]>), Outage> {
+    let services = entries(
+        "effects.service_annotation_prefixes",
+        effects.service_annotation_prefixes,
+    )?;
+    let nodes = entries(
+        "effects.node_annotation_prefixes",
+        effects.node_annotation_prefixes,
+    )?;
+    let conditions = entries(
+        "effects.condition_type_prefixes",
+        effects.condition_type_prefixes,
+    )?;
+    let declared = [&services, &nodes, &conditions].into_iter().flatten();
+    let not_granted = declared.filter(|declared| !granted.reaches(declared));
+    let not_granted: BTreeSet<_> = not_granted.cloned().collect();
+    let allowed = |annotations, conditions| AllowedEffects {
+        annotations,
+        conditions,
+        granted: granted.clone(),
+    };
+    Ok((
+        allowed(services, conditions.clone()),
+        allowed(nodes, conditions),
+        not_granted.into_iter().collect(),
+    ))
 }
 
 const fn in_flight(declared: u32) -> usize {
@@ -345,9 +344,9 @@ const fn limit(declared: u32, default: u32, most: u32) -> usize {
 }
 
 /// The entries of a list whose empty form means "all" or "none": so none may be empty.
-fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHandshake> {
+fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Outage> {
     if list.len() > MAX_ENTRIES {
-        return Err(RefusedHandshake::bad(format!(
+        return Err(bad(format!(
             "{field} has {} entries, at most {MAX_ENTRIES} are possible",
             list.len()
         )));
@@ -356,7 +355,7 @@ fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHan
         .map(|entry| {
             let visible = entry.bytes().all(|b| b.is_ascii_graphic());
             if entry.is_empty() || entry.len() > MAX_NAME || !visible {
-                return Err(RefusedHandshake::bad(format!(
+                return Err(bad(format!(
                     "{field} has the entry \"{}\", which is not 1 to {MAX_NAME} visible characters",
                     text::cut(&entry, 64)
                 )));
@@ -367,12 +366,12 @@ fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHan
 }
 
 /// The entries, each a key that a label can have.
-fn label_keys(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHandshake> {
+fn label_keys(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Outage> {
     let keys = entries(field, list)?;
     for key in &keys {
         syntax::label_key(key).map_err(|complaint| {
             let key = text::cut(key, 64);
-            RefusedHandshake::bad(format!(
+            bad(format!(
                 "{field} has the entry \"{key}\", which {complaint}"
             ))
         })?;

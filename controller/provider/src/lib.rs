@@ -3,9 +3,9 @@
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes its state and the session
-//!              ├ lookup: batches ─────┐
-//!              └ load_balancers, ─────┴─► admission ─► call ─► checked answers
-//!                routes, volumes, lists                 └─ node_sets: targets by name
+//!              ├ lookup: batch ───────┐
+//!              └ load_balancers, ─────┴─► admission ─► call ─► channel ─► checked answers
+//!                routes, volumes                         └─ node_sets: targets by name
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in an answer of the provider.
@@ -15,20 +15,16 @@ mod batch;
 mod call;
 mod channel;
 mod connection;
-mod dump;
 mod error;
 #[cfg(any(test, feature = "fixture"))]
 #[doc(hidden)]
 pub mod fixture;
-mod gather;
 mod handshake;
-mod health;
 mod instances;
 mod load_balancers;
 mod lookup;
 mod metrics;
 mod node_sets;
-mod preconditions;
 mod provider;
 mod routes;
 mod session;
@@ -42,14 +38,13 @@ use std::time::Duration;
 
 use outrigger_core::effects::GrantedPrefixes;
 
-pub use batch::BatchAnswer;
+pub use admission::Slot;
 pub use error::Error;
-pub use instances::{Instances, WantedInstances};
-pub use load_balancers::{
-    LoadBalancers, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
-};
-pub use lookup::LookupAnswer;
+pub use instances::Instances;
+pub use load_balancers::{LoadBalancers, OwnedLoadBalancer, Owner, PlannedChange};
+pub use lookup::{BatchAnswer, LookupAnswer};
 pub use metrics::ProviderMetrics;
+pub use outrigger_api::v1::PlanOperation;
 pub use provider::Provider;
 pub use routes::{RouteAnswer, Routes};
 pub use session::{
@@ -112,15 +107,6 @@ pub enum LookupPurpose {
 }
 
 impl LookupPurpose {
-    /// The value of the metric's label `purpose`.
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Initialization => "initialization",
-            Self::Lifecycle => "lifecycle",
-            Self::Refresh { .. } => "refresh",
-        }
-    }
-
     /// Zero: the cloud is to be asked now.
     const fn max_staleness(self) -> Duration {
         match self {

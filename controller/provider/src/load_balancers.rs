@@ -1,32 +1,31 @@
 //! Calls about the load balancer of a Service.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use ipnet::IpNet;
-use outrigger_api::{MethodRequest, v1};
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, LoadBalancerIdentity, PlanOperation},
+};
 use outrigger_core::{
     service::{
         ServiceView,
-        answer::{LoadBalancerAnswer, LoadBalancerCall},
+        answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
         source_ranges::source_ranges,
     },
     targets::Targets,
 };
+use parking_lot::Mutex;
 
-use super::{Error, Provider, Session, gather::ListRequest, wire};
+use super::{Error, Provider, Session, admission::Slot, wire};
 
 mod answer;
-mod identities;
-mod report;
-mod slot;
 
-pub(super) use identities::LoadBalancerIdentities;
-pub use report::{OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
-pub use slot::Slot;
+pub use answer::{OwnedLoadBalancer, Owner, PlannedChange};
 
-/// Changes in one plan that are shown.
-const MOST_CHANGES: usize = 1_000;
+/// Longer ids and names of load balancers are not kept, in bytes.
+const LONGEST: usize = 1024;
 
 /// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
 /// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
@@ -38,15 +37,11 @@ impl LoadBalancers<'_> {
     /// Waits until one more call that changes load balancers may begin: for a provider that serves, the end of a
     /// pause, another call's end.
     pub async fn slot(self) -> Slot {
+        let shared = &self.0.caller.shared;
         loop {
-            self.0.shared.session_that(|_| true).await;
-            if let Ok((permit, session)) = self
-                .0
-                .shared
-                .admit(v1::EnsureLoadBalancerRequest::METHOD)
-                .await
-            {
-                return Slot::new(permit, session);
+            shared.session_that(|_| true).await;
+            if let Ok(slot) = shared.admit(v1::EnsureLoadBalancerRequest::METHOD).await {
+                return slot;
             }
         }
     }
@@ -54,13 +49,9 @@ impl LoadBalancers<'_> {
     /// Syncs the node set of `targets`, where the provider serves node sets, so that a call that names them does not wait for
     /// it. A failure is the call's, which syncs it again.
     pub async fn sync(self, targets: &Arc<Targets>) {
-        let Provider {
-            shared,
-            preconditions,
-            ..
-        } = self.0;
-        if let Ok(session) = shared.session() {
-            drop(shared.sync(preconditions, &session, targets).await);
+        let caller = &self.0.caller;
+        if let Ok(session) = caller.shared.session() {
+            drop(caller.sync(&session, targets).await);
         }
     }
 
@@ -75,11 +66,16 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let admitted = self.0.admit::<v1::GetLoadBalancerRequest>();
-        let (permit, session) = admitted.await?;
-        let slot = Slot::new(permit, session).used();
-        self.call::<v1::GetLoadBalancerRequest>(&slot, service, targets)
-            .await
+        let slot = self.0.caller.admit::<v1::GetLoadBalancerRequest>().await?;
+        let request = |service, targets, identity| v1::GetLoadBalancerRequest {
+            context: None,
+            service,
+            targets,
+            identity,
+        };
+        let call = LoadBalancerCall::Get;
+        let answered = self.call(&slot, service, targets, request).await?;
+        self.read(answered.answer, call, service, &slot.session)
     }
 
     /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
@@ -92,9 +88,16 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let slot = slot.used();
-        self.change::<v1::EnsureLoadBalancerRequest>(&slot, service, targets)
-            .await
+        ranges(service)?;
+        let request = |service, targets, identity| v1::EnsureLoadBalancerRequest {
+            context: None,
+            service,
+            targets,
+            identity,
+        };
+        let call = LoadBalancerCall::Ensure;
+        let answered = self.call(&slot, service, targets, request).await?;
+        self.read(answered.answer, call, service, &slot.session)
     }
 
     /// Gives the load balancer of a Service these targets, and changes nothing else of it. A provider that does not serve
@@ -108,45 +111,39 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let slot = slot.used();
-        let updated = self
-            .change::<v1::UpdateLoadBalancerNodesRequest>(&slot, service, targets)
-            .await;
-        match updated {
-            Err(Error::NotServed { .. }) => {
-                self.change::<v1::EnsureLoadBalancerRequest>(&slot, service, targets)
-                    .await
-            }
-            updated => updated,
+        ranges(service)?;
+        let request = |service, targets, identity| v1::UpdateLoadBalancerNodesRequest {
+            context: None,
+            service,
+            targets,
+            identity,
+        };
+        let call = LoadBalancerCall::Update;
+        match self.call(&slot, service, targets, request).await {
+            Err(Error::NotServed { .. }) => self.ensure(slot, service, targets).await,
+            answered => self.read(answered?.answer, call, service, &slot.session),
         }
     }
 
-    async fn change<C: TargetsCall>(
+    /// Makes a call that carries a Service, its targets, and the identity of its load balancer.
+    async fn call<M: MethodRequest>(
         self,
         slot: &Slot,
         service: &ServiceView,
         targets: &Arc<Targets>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        ranges(service)?;
-        slot.session.offers::<C>()?;
-        self.call::<C>(slot, service, targets).await
-    }
-
-    async fn call<C: TargetsCall>(
-        self,
-        slot: &Slot,
-        service: &ServiceView,
-        targets: &Arc<Targets>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        let (permit, session) = (&slot.permit, &slot.session);
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
+        request: impl Fn(
+            Option<v1::Service>,
+            Option<v1::NodeTargets>,
+            Option<LoadBalancerIdentity>,
+        ) -> M,
+    ) -> Result<M::Response, Error> {
         let request = |targets| {
+            let sent = service_of(service, &slot.session);
             let identity = self.0.identities.of(service);
-            C::new(service_of(service, session), targets, identity)
+            request(Some(sent), Some(targets), identity)
         };
-        let call = shared.call_with_targets(permit, preconditions, targets, request);
-        let answer = C::answer(call.await?);
-        self.read(answer, C::CALL, service, session)
+        let caller = &self.0.caller;
+        caller.call_with_targets(slot, targets, request).await
     }
 
     /// Removes the load balancer of `service` and every part of it. Where there is none, the answer is
@@ -154,29 +151,19 @@ impl LoadBalancers<'_> {
     ///
     /// # Errors
     /// The errors of [`LoadBalancers::get`].
-    ///
-    /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete(
         self,
         slot: Slot,
         service: &ServiceView,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let slot = slot.used();
-        let (permit, session) = (&slot.permit, &slot.session);
-        session.offers::<v1::DeleteLoadBalancerRequest>()?;
-        let request = |session: &Session| v1::DeleteLoadBalancerRequest {
+        let session = &slot.session;
+        let request = v1::DeleteLoadBalancerRequest {
             context: None,
             service: Some(service_of(service, session)),
             identity: self.0.identities.of(service),
         };
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call(permit, preconditions, session, request);
-        self.read(
-            call.await?.answer,
-            LoadBalancerCall::Delete,
-            service,
-            session,
-        )
+        let answered = self.0.caller.call(&slot, request).await?;
+        self.read(answered.answer, LoadBalancerCall::Delete, service, session)
     }
 
     /// Forgets the identity of a load balancer whose Service is gone: no call about it is to come.
@@ -199,29 +186,19 @@ impl LoadBalancers<'_> {
         Ok(answer)
     }
 
-    /// Waits until there is a provider that serves load balancers; `without` is called once if one
-    /// does not, for the next process behind the socket may (S-1).
-    pub async fn wait_until_serving(self, without: impl FnOnce()) {
-        self.0
-            .offering(|session| session.load_balancers.is_some(), without)
-            .await;
-    }
-
     /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
     /// reports, and for the sweep of a cluster that is gone: no loop deletes by it.
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(self) -> Result<Vec<OwnedLoadBalancer>, Error> {
-        let (permit, session) = self.0.admit::<v1::ListLoadBalancersRequest>().await?;
-        let list = || ListRequest {
-            message: v1::ListLoadBalancersRequest::default(),
-            collector: Vec::new(),
-        };
-        let shared = &self.0.shared;
-        shared
-            .list(&permit, &self.0.preconditions, &session, list)
-            .await
+        let caller = &self.0.caller;
+        let slot = caller.admit::<v1::ListLoadBalancersRequest>().await?;
+        let request = v1::ListLoadBalancersRequest::default();
+        let mut listed = Vec::new();
+        let take = |entry: v1::OwnedLoadBalancer| listed.push(entry.into());
+        caller.list(&slot, request, take).await?;
+        Ok(listed)
     }
 
     /// The changes that `operation` would make in the cloud; empty: none. Changes nothing.
@@ -234,81 +211,27 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<Vec<PlannedChange>, Error> {
-        let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
-        if operation == PlanOperation::Ensure {
+        let caller = &self.0.caller;
+        let is_deletion = operation == PlanOperation::Delete;
+        if !is_deletion {
             ranges(service)?;
         }
-        let (permit, session) = self.0.admit::<v1::PlanLoadBalancerRequest>().await?;
-        let shared = &self.0.shared;
-        let request = |operation: v1::PlanOperation, targets| v1::PlanLoadBalancerRequest {
+        let slot = caller.admit::<v1::PlanLoadBalancerRequest>().await?;
+        let request = |targets| v1::PlanLoadBalancerRequest {
             context: None,
             operation: operation.into(),
-            service: Some(service_of(service, &session)),
+            service: Some(service_of(service, &slot.session)),
             targets,
             identity: self.0.identities.of(service),
         };
-        let preconditions = &self.0.preconditions;
-        let plan = match operation {
-            PlanOperation::Ensure => {
-                let ensure = |targets| request(v1::PlanOperation::Ensure, Some(targets));
-                let call = shared.call_with_targets(&permit, preconditions, targets, ensure);
-                call.await?
-            }
-            PlanOperation::Delete => {
-                let delete = |_: &Session| request(v1::PlanOperation::Delete, None);
-                let call = shared.call(&permit, preconditions, &session, delete);
-                call.await?
-            }
+        let plan = if is_deletion {
+            caller.call(&slot, request(None)).await?
+        } else {
+            let request = |targets| request(Some(targets));
+            caller.call_with_targets(&slot, targets, request).await?
         };
-        if plan.changes.len() > MOST_CHANGES {
-            return Err(Error::malformed(rpc, "a plan of more than 1,000 changes"));
-        }
         Ok(plan.changes.into_iter().map(Into::into).collect())
     }
-}
-
-/// A call that carries a Service and its targets.
-trait TargetsCall: MethodRequest {
-    const CALL: LoadBalancerCall;
-
-    fn new(
-        service: v1::Service,
-        targets: v1::NodeTargets,
-        identity: Option<v1::LoadBalancerIdentity>,
-    ) -> Self;
-
-    fn answer(reply: Self::Response) -> Option<v1::LoadBalancerAnswer>;
-}
-
-macro_rules! targets_calls {
-    ($($request:ident: $call:ident,)*) => {$(
-        impl TargetsCall for v1::$request {
-            const CALL: LoadBalancerCall = LoadBalancerCall::$call;
-
-            fn new(
-                service: v1::Service,
-                targets: v1::NodeTargets,
-                identity: Option<v1::LoadBalancerIdentity>,
-            ) -> Self {
-                Self {
-                    context: None,
-                    service: Some(service),
-                    targets: Some(targets),
-                    identity,
-                }
-            }
-
-            fn answer(reply: Self::Response) -> Option<v1::LoadBalancerAnswer> {
-                reply.answer
-            }
-        }
-    )*};
-}
-
-targets_calls! {
-    GetLoadBalancerRequest: Get,
-    EnsureLoadBalancerRequest: Ensure,
-    UpdateLoadBalancerNodesRequest: Update,
 }
 
 fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
@@ -323,4 +246,42 @@ fn service_of(service: &ServiceView, session: &Session) -> v1::Service {
     let none = Capability::default();
     let capability = offered.map_or(&none, |offered| &offered.capability);
     wire::service(service, capability, &ranges)
+}
+
+/// The identities in the last answers of a lease term that had one, by the UID of the Service.
+#[derive(Debug, Default)]
+pub(crate) struct LoadBalancerIdentities(Mutex<HashMap<Box<str>, LoadBalancerIdentity>>);
+
+impl LoadBalancerIdentities {
+    /// The hint in a call about a Service.
+    pub(super) fn of(&self, service: &ServiceView) -> Option<LoadBalancerIdentity> {
+        self.0.lock().get(&service.uid).cloned()
+    }
+
+    /// The provider has answered `call`. An absence in a list that lags behind takes nothing away; after a deletion
+    /// there is nothing to look for.
+    pub(super) fn answered(
+        &self,
+        call: LoadBalancerCall,
+        disposition: Disposition,
+        service: &ServiceView,
+        identity: Option<LoadBalancerIdentity>,
+    ) {
+        let is_gone = matches!(disposition, Disposition::Absent | Disposition::Retained);
+        if call == LoadBalancerCall::Delete && is_gone {
+            return self.forget(&service.uid);
+        }
+        let is_hint = |one: &LoadBalancerIdentity| {
+            *one != LoadBalancerIdentity::default()
+                && one.id.len() <= LONGEST
+                && one.name.len() <= LONGEST
+        };
+        if let Some(identity) = identity.filter(is_hint) {
+            self.0.lock().insert(service.uid.clone(), identity);
+        }
+    }
+
+    pub(super) fn forget(&self, uid: &str) {
+        self.0.lock().remove(uid);
+    }
 }

@@ -5,9 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use outrigger_api::{
     Method, MethodRequest,
-    v1::{self, AbsenceCertainty, instance_result::Outcome},
+    v1::{self, AbsenceCertainty, InstanceResult, instance_result::Outcome},
 };
 use outrigger_core::{
+    effects::RawEffects,
     node::{
         NodeView,
         answer::{RawInstance, Rules},
@@ -19,10 +20,29 @@ use outrigger_core::{
 use outrigger_runtime::telemetry::Repeats;
 use tracing::warn;
 
-use super::{Error, InstancesCapability, LookupPurpose, Session, batch::BatchAnswer, wire};
+use super::{Error, InstancesCapability, LookupPurpose, Session, wire};
 
 pub(super) const METHOD: &Method = v1::BatchGetInstancesRequest::METHOD;
 pub(super) const RPC: &str = METHOD.name;
+
+/// The provider's answer about one object: an instance or a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchAnswer<T> {
+    /// The answer, or why there is none.
+    pub result: Result<T, Error>,
+    /// Effects that the provider wants written whatever the result is, unchecked.
+    pub effects: RawEffects,
+}
+
+impl<T> From<Result<T, Error>> for BatchAnswer<T> {
+    fn from(result: Result<T, Error>) -> Self {
+        let beside = result.as_ref().err().and_then(Error::effects);
+        Self {
+            effects: beside.cloned().unwrap_or_default(),
+            result,
+        }
+    }
+}
 
 /// The provider's answer about one Node.
 pub type LookupAnswer = BatchAnswer<Lookup>;
@@ -35,15 +55,14 @@ pub(super) struct NodeLookup {
 }
 
 /// The request for a call about several Nodes.
-pub(super) fn request(
+pub(super) fn request<'a>(
     purpose: LookupPurpose,
-    lookups: &[NodeLookup],
+    lookups: impl Iterator<Item = &'a NodeLookup>,
     session: &Session,
 ) -> v1::BatchGetInstancesRequest {
-    let items = lookups.iter();
     v1::BatchGetInstancesRequest {
         context: None,
-        items: items
+        items: lookups
             .map(|lookup| wire::asked_node(&lookup.node, session))
             .collect(),
         // Too long for the contract is as long as the contract allows.
@@ -72,24 +91,55 @@ pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -
     })
 }
 
-/// Reads the outcome of a call that took so long. A confirmed absence that does not count is logged, once a
-/// minute.
-pub(super) fn read_batch(
-    outcome: Outcome,
+/// One answer for each of `lookups`, in that order, of the results of a call that took so long. A result that is missing or
+/// doubled is an error of its Node, and so is a machine that two Nodes have.
+pub(super) fn read_answers<'a>(
+    lookups: impl Iterator<Item = &'a NodeLookup>,
+    results: Vec<InstanceResult>,
+    took: Duration,
+    instances: &InstancesCapability,
+    repeats: &Repeats,
+) -> Vec<LookupAnswer> {
+    let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
+    for result in results {
+        let name = result.key.clone();
+        by_name.entry(name).or_default().push(result);
+    }
+    let malformed = |what: &str| Err(Error::malformed(RPC, what)).into();
+    let answers = lookups.map(|lookup| {
+        let mut own = by_name.remove(&*lookup.node.name).unwrap_or_default();
+        match own.pop() {
+            None => malformed("no result for the node"),
+            Some(_) if !own.is_empty() => malformed("two results for one node"),
+            Some(result) => {
+                let read = read_outcome(result.outcome, lookup, took, instances, repeats);
+                let answer = LookupAnswer::from(read);
+                let effects = result.effects.map(wire::effects);
+                LookupAnswer {
+                    effects: effects.unwrap_or(answer.effects),
+                    ..answer
+                }
+            }
+        }
+    });
+    let mut answers: Vec<_> = answers.collect();
+    refuse_shared_ids(&mut answers);
+    answers
+}
+
+/// Reads one outcome. A confirmed absence that does not count is logged, once a minute.
+fn read_outcome(
+    outcome: Option<Outcome>,
     NodeLookup { node, purpose }: &NodeLookup,
     took: Duration,
-    instances: Option<&InstancesCapability>,
+    instances: &InstancesCapability,
     repeats: &Repeats,
 ) -> Result<Lookup, Error> {
-    match outcome {
+    let malformed = |what| Error::malformed(RPC, what);
+    match outcome.ok_or_else(|| malformed("a result without an outcome"))? {
         Outcome::Found(raw) => {
-            let instances = instances.ok_or(Error::NotOffered { rpc: RPC })?;
-            let rules = Rules {
-                prefixes: &instances.prefixes,
-                // The node's own is as good, and its loop reports a missing one (N-31).
-                empty_provider_id: true,
-                forbidden: &instances.forbidden,
-            };
+            // The node's own is as good, and its loop reports a missing one (N-31).
+            let rules = instances.rules(true);
             read_instance(raw, *purpose, rules).map(|instance| Lookup::Found(Box::new(instance)))
         }
         Outcome::Absent(absent) => {
@@ -111,7 +161,11 @@ pub(super) fn read_batch(
         Outcome::NotManaged(not_managed) => Ok(Lookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
         }),
-        Outcome::Error(status) => Err(Error::malformed(RPC, &status.message)),
+        Outcome::Error(status) => {
+            let error = Error::from_item(RPC, &status);
+            let error = error.unwrap_or_else(|| malformed("an error with code OK"));
+            Err(error.after(took, RPC, METHOD.deadline))
+        }
     }
 }
 
@@ -158,7 +212,7 @@ pub(super) fn read_instance(
 }
 
 /// Two nodes with one machine: both answers are errors.
-pub(super) fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
+fn refuse_shared_ids(answers: &mut [LookupAnswer]) {
     let id_of = |answer: &LookupAnswer| match &answer.result {
         Ok(Lookup::Found(instance)) if !instance.provider_id.is_empty() => {
             Some(instance.provider_id.clone())

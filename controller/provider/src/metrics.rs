@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
-use outrigger_api::v1::QuotaStatus;
+use outrigger_api::v1::{ErrorReason, QuotaStatus};
 use outrigger_core::cluster_uid::ClusterUid;
 use prometheus_client::metrics::{
     counter::Counter,
@@ -11,14 +11,11 @@ use prometheus_client::metrics::{
     histogram::{Histogram, exponential_buckets},
 };
 
-use super::{Error, LookupPurpose, ProviderState, Session, error};
+use super::{Error, ProviderState, Session, error};
 use outrigger_runtime::{
     metric_families,
     telemetry::{Labels, TextLabels},
 };
-
-/// Buckets of the sizes of batches.
-const BATCH_SIZES: [f64; 9] = [1., 2., 5., 10., 20., 50., 100., 200., 500.];
 
 type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
 
@@ -44,11 +41,6 @@ metric_families! {
             "outrigger_provider_connected", "Whether a connection is up and a handshake was made on it";
         state: Family<Labels<1>, Gauge>,
             "outrigger_provider_state", "1 for the state that the provider is in";
-        state_changes: Family<Labels<1>, Counter>,
-            "outrigger_provider_state_changes",
-            "How often the provider went into a state, or changed what keeps it down";
-        reconnects: Counter,
-            "outrigger_provider_reconnects", "Connections made after the first";
         paused: Family<Labels<2>, Counter<f64, AtomicU64>>,
             "outrigger_provider_class_paused_seconds",
             "Pauses of a class of calls that the provider's errors asked for";
@@ -59,17 +51,6 @@ metric_families! {
             "The remaining part of the cloud's quota, as the provider reports it";
         info: Family<TextLabels<3>, Gauge>,
             "outrigger_provider_info", "1 for the provider that is connected";
-        strays: Counter,
-            "outrigger_provider_stray_results", "Results about objects that were not asked about; ignored";
-        batched: Histogram = Histogram::new(BATCH_SIZES),
-            "outrigger_provider_lookup_batch_nodes", "Nodes in one batch of lookups";
-        routes_refused: Counter,
-            "outrigger_provider_refused_routes", "Routes of lists that break the contract; left alone";
-        asked: Family<Labels<1>, Counter>,
-            "outrigger_provider_instance_calls",
-            "Calls about instances, single pages of lists aside, by what they are for";
-        node_set_syncs: Counter,
-            "outrigger_provider_node_set_syncs", "Uploads of the targets of load balancers that the provider took";
     }
 }
 
@@ -87,8 +68,6 @@ impl ProviderMetrics {
         drop(self.started("GetStatus"));
         self.ended("GetStatus", Duration::from_millis(1), None);
         self.state(&ProviderState::Ready);
-        self.state_changed(&ProviderState::Ready);
-        self.asked(LookupPurpose::Lifecycle);
         self.cluster_uid(&ClusterUid::judge(None, None));
         self.paused("instances", "rate_limited", Duration::from_secs(1));
         self.quotas(&[QuotaStatus {
@@ -115,11 +94,8 @@ impl ProviderMetrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(super) fn connected(&self, session: &Session, reconnect: bool) {
+    pub(super) fn connected(&self, session: &Session) {
         self.connected.set(1);
-        if reconnect {
-            self.reconnects.inc();
-        }
         self.info.clear();
         let labels = [
             ("name", session.name.to_string()),
@@ -139,11 +115,6 @@ impl ProviderMetrics {
             let gauge = self.state.get_or_create_owned(&[("state", state)]);
             gauge.set(i64::from(state == now.as_str()));
         }
-    }
-
-    pub(super) fn state_changed(&self, now: &ProviderState) {
-        let labels = [("state", now.as_str())];
-        self.state_changes.get_or_create(&labels).inc();
     }
 
     pub(super) fn quotas(&self, quotas: &[QuotaStatus]) {
@@ -167,32 +138,9 @@ impl ProviderMetrics {
             .inc_by(pause.as_secs_f64());
     }
 
-    pub(super) fn strays(&self, count: usize) {
-        self.strays.inc_by(count as u64);
-    }
-
     /// So many effects of one answer were left out.
     pub(super) fn node_effects_dropped(&self, effects: usize) {
         self.node_effects_dropped.inc_by(effects as u64);
-    }
-
-    /// A list of instances, or part of a batch.
-    pub(super) fn asked(&self, purpose: LookupPurpose) {
-        let labels = [("purpose", purpose.as_str())];
-        self.asked.get_or_create(&labels).inc();
-    }
-
-    pub(super) fn node_set_synced(&self) {
-        self.node_set_syncs.inc();
-    }
-
-    pub(super) fn routes_refused(&self, count: usize) {
-        self.routes_refused.inc_by(count as u64);
-    }
-
-    pub(super) fn batched(&self, purpose: LookupPurpose, nodes: usize) {
-        self.asked(purpose);
-        self.batched.observe(nodes as f64);
     }
 }
 
@@ -211,12 +159,15 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Unavailable { .. } => ("UNAVAILABLE", "not_connected"),
         Error::Timeout { .. } => ("DEADLINE_EXCEEDED", "timeout"),
         Error::ConnectionLost { .. } => ("UNAVAILABLE", "connection_lost"),
-        Error::Unexplained { code, .. } => (code, "unexplained"),
+        Error::Unexplained { code, .. } => (outrigger_api::code_name(*code), "unexplained"),
+        Error::Refused {
+            reason: ErrorReason::Unspecified,
+            ..
+        } => ("UNKNOWN", "unknown_reason"),
         Error::Refused { reason, .. } => {
             let code = outrigger_api::code_of(*reason);
             (outrigger_api::code_name(code), error::reason_name(*reason))
         }
-        Error::UnknownReason { code, .. } => (code, "unknown_reason"),
         Error::Malformed { .. } | Error::ReplyTooLarge { .. } | Error::Unusable(_) => {
             ("OK", "malformed")
         }

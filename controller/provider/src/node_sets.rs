@@ -6,31 +6,32 @@
 //!                         └────────── once: NODE_SET_UNKNOWN ─────┘
 //! ```
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use outrigger_api::{
     MethodRequest,
-    v1::{self, ErrorReason},
+    v1::{self, CallContext, ErrorReason},
 };
-use outrigger_core::targets::{Revision, Targets, is_same_to_provider};
+use outrigger_core::targets::{Targets, is_same_to_provider};
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::{sync, time::Instant};
 use tracing::debug;
 
-use super::{
-    Error, Session, Shared, admission::Permit, call::ProviderCall, preconditions::Preconditions,
-    wire,
-};
-
-mod upload;
-
-use upload::{SyncNodeSet, Upload};
+use super::{Error, Session, admission::Slot, call::Caller, wire};
 
 /// Name of the method.
 const SYNC: &str = v1::SyncNodeSetRequest::METHOD.name;
 
 /// How old fields may be that make no revision, such as labels, when a call names the set.
 const OTHER_FIELDS: Duration = Duration::from_secs(10);
+
+/// Bytes of a message, unless the provider accepts less.
+const MESSAGE: usize = 1 << 20;
+/// Bytes of a message besides its nodes, generously.
+const ENVELOPE: usize = 1024;
+/// Bytes around one node: a tag and a length.
+const AROUND: usize = 6;
 
 /// The node set as the provider's process is known to have it.
 #[derive(Debug, Default)]
@@ -42,36 +43,45 @@ pub(super) struct SyncedNodes {
 
 #[derive(Debug, Default)]
 struct SyncState {
-    held: Option<HeldRevisions>,
+    /// The two latest revisions, as the contract wants them kept, the latest first.
+    held: Vec<HeldRevision>,
     /// Counts the syncs that ended, so that old news does not undo a newer one.
     syncs: u64,
     /// Why the last of them failed, if it did.
     failure: Option<Error>,
 }
 
-/// The two latest revisions, as the contract wants them kept.
 #[derive(Debug)]
-struct HeldRevisions {
+struct HeldRevision {
     /// Boot id of the process.
     process: Box<str>,
-    latest: Arc<Targets>,
+    targets: Arc<Targets>,
     /// When its nodes were sent.
     at: Instant,
-    before: Option<Revision>,
 }
 
-impl HeldRevisions {
+impl SyncState {
     /// Returns true if a call may name `targets`.
-    fn has(&self, process: &str, targets: &Arc<Targets>) -> bool {
-        if *self.process != *process {
-            false
-        } else if self.latest.revision() == targets.revision() {
-            Arc::ptr_eq(&self.latest, targets)
-                || self.at.elapsed() < OTHER_FIELDS
-                || is_same(&self.latest, targets)
-        } else {
-            self.before.as_ref() == Some(targets.revision())
-        }
+    fn holds(&self, session: &Session, targets: &Arc<Targets>) -> bool {
+        let mut held = self.held.iter().enumerate();
+        held.any(|(age, held)| {
+            held.process == session.boot_id
+                && held.targets.revision() == targets.revision()
+                && (age > 0 || held.at.elapsed() < OTHER_FIELDS || is_same(&held.targets, targets))
+        })
+    }
+
+    fn synced(&mut self, session: &Session, targets: &Arc<Targets>) {
+        self.held.retain(|held| {
+            held.process == session.boot_id && held.targets.revision() != targets.revision()
+        });
+        self.held.truncate(1);
+        let held = HeldRevision {
+            process: session.boot_id.clone(),
+            targets: Arc::clone(targets),
+            at: Instant::now(),
+        };
+        self.held.insert(0, held);
     }
 }
 
@@ -81,57 +91,30 @@ fn is_same(held: &Targets, targets: &Targets) -> bool {
     pairs.all(|(held, node)| Arc::ptr_eq(held, node) || is_same_to_provider(held, node))
 }
 
-impl SyncState {
-    /// The number of the last sync, if a call may name `targets`.
-    fn holds(&self, session: &Session, targets: &Arc<Targets>) -> Option<u64> {
-        let held = self.held.as_ref();
-        held.filter(|held| held.has(&session.boot_id, targets))
-            .map(|_| self.syncs)
-    }
-
-    fn synced(&mut self, session: &Session, targets: &Arc<Targets>) {
-        let held = self.held.take();
-        let held = held.filter(|held| held.process == session.boot_id);
-        let before = held.and_then(|held| {
-            if held.latest.revision() == targets.revision() {
-                held.before
-            } else {
-                Some(held.latest.revision().clone())
-            }
-        });
-        self.held = Some(HeldRevisions {
-            process: session.boot_id.clone(),
-            latest: Arc::clone(targets),
-            at: Instant::now(),
-            before,
-        });
-    }
-}
-
-impl Shared {
+impl Caller {
     /// Makes a call that names `targets`, on the session of the moment. `message` makes the request. Where the
     /// provider has lost the set, the call is made once more, if its preconditions still hold.
-    pub(super) async fn call_with_targets<C: ProviderCall>(
+    pub(super) async fn call_with_targets<M: MethodRequest>(
         &self,
-        permit: &Permit,
-        preconditions: &Preconditions,
+        slot: &Slot,
         targets: &Arc<Targets>,
-        message: impl Fn(v1::NodeTargets) -> C,
-    ) -> Result<C::Reply, Error> {
-        let rpc = C::Message::METHOD.name;
+        message: impl Fn(v1::NodeTargets) -> M,
+    ) -> Result<M::Response, Error> {
+        let rpc = M::METHOD.name;
         let mut is_first = true;
         loop {
-            let session = self.session()?;
-            let sync = preconditions.wait(rpc, self.sync(preconditions, &session, targets));
-            let sync = match sync.await? {
+            let session = self.shared.session()?;
+            let sync = self.wait(rpc, self.sync(&session, targets)).await?;
+            let sync = match sync {
                 // From now on the session has no node sets.
                 Err(Error::NotServed { .. }) => continue,
                 sync => sync?,
             };
-            let call = self.call(permit, preconditions, &session, |session| {
-                message(wire_targets(targets, session, sync.is_some()))
-            });
-            match (call.await, sync) {
+            slot.begin();
+            let request = message(wire_targets(targets, &session, sync.is_some()));
+            let result = self.unary(&session, request).await;
+            slot.permit.ended(result.as_ref().err());
+            match (result, sync) {
                 (Err(error), Some(sync)) if error.reason() == Some(ErrorReason::NodeSetUnknown) => {
                     if !is_first {
                         let what = format!(
@@ -143,45 +126,46 @@ impl Shared {
                     }
                     is_first = false;
                     debug!(rpc, "node set unknown to the provider");
-                    self.synced_nodes.mark_unknown(sync);
+                    let mut state = self.shared.synced_nodes.state.lock();
+                    if state.syncs == sync {
+                        state.held.clear();
+                    }
                 }
                 (result, _) => return result,
             }
         }
     }
 
-    /// Syncs the set of `targets` where node sets are served, unless it is held. Returns the number of the sync; none
+    /// Syncs the set of `targets` where node sets are served, unless it is held. Returns the number of the last sync; none
     /// if the call is to bring the nodes along. All who wait while a sync fails have its error.
     pub(super) async fn sync(
         &self,
-        preconditions: &Preconditions,
         session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> Result<Option<u64>, Error> {
         if !session.has_node_sets() {
             return Ok(None);
         }
-        let (set, synced) = (set_of(targets), &self.synced_nodes);
+        let (set, synced) = (set_of(targets), &self.shared.synced_nodes);
         let since = {
             let state = synced.state.lock();
-            if let Some(sync) = state.holds(session, set) {
-                return Ok(Some(sync));
+            if state.holds(session, set) {
+                return Ok(Some(state.syncs));
             }
             state.syncs
         };
         let _turn = synced.turn.lock().await;
         {
             let state = synced.state.lock();
-            if let Some(sync) = state.holds(session, set) {
-                return Ok(Some(sync));
+            if state.holds(session, set) {
+                return Ok(Some(state.syncs));
             }
             if let Some(error) = state.failure.clone().filter(|_| state.syncs > since) {
                 return Err(error);
             }
         }
         // Others wait for it too, whose calls it does not concern whether this one is still wanted.
-        let preconditions = preconditions.without_check();
-        let result = self.upload(&preconditions, session, set).await;
+        let result = self.of_several().upload(session, set).await;
         let state = &mut *synced.state.lock();
         state.syncs += 1;
         state.failure = result.as_ref().err().cloned();
@@ -190,41 +174,79 @@ impl Shared {
         Ok(Some(state.syncs))
     }
 
-    async fn upload(
-        &self,
-        preconditions: &Preconditions,
-        session: &Arc<Session>,
-        set: &Arc<Targets>,
-    ) -> Result<(), Error> {
-        let upload = Arc::new(Upload::new(session, set)?);
-        let call = |_: &Session| SyncNodeSet::from(&upload);
-        let response = self.exchange(preconditions, session, call).await?;
-        if response.revision != set.revision().as_str() {
+    /// Uploads the set. Its messages are made one at a time, so that no node is copied before.
+    async fn upload(&self, session: &Arc<Session>, set: &Arc<Targets>) -> Result<(), Error> {
+        let ranges = messages(set, session)?;
+        let upload = |context| {
+            let (session, set) = (Arc::clone(session), Arc::clone(set));
+            let channel = session.channel();
+            let mut context = Some(context);
+            let messages = ranges.into_iter();
+            let messages =
+                messages.map(move |nodes| message(&set, nodes, &session, context.take()));
+            channel.upload(tokio_stream::iter(messages))
+        };
+        let synced = self.exchange::<v1::SyncNodeSetRequest, _, _>(session, upload);
+        let revision = set.revision().as_str();
+        if synced.await?.revision != revision {
             let what = "it names another revision than the one that was sent";
             return Err(Error::malformed(SYNC, what));
         }
-        self.metrics.node_set_synced();
-        let (nodes, revision) = (set.nodes().len(), set.revision().as_str());
-        debug!(nodes, revision, "node set synced");
+        debug!(nodes = set.nodes().len(), revision, "node set synced");
         Ok(())
     }
 }
 
 impl Session {
     /// Returns true if node sets are declared and served.
-    pub(super) fn has_node_sets(&self) -> bool {
+    fn has_node_sets(&self) -> bool {
         self.declares::<v1::SyncNodeSetRequest>() && !self.lacks(SYNC)
     }
 }
 
-impl SyncedNodes {
-    /// Records that the provider does not know the set of this sync, unless a later sync has replaced it.
-    fn mark_unknown(&self, sync: u64) {
-        let mut state = self.state.lock();
-        if state.syncs == sync {
-            state.held = None;
+/// Which nodes go into one message; one message at least, for the last one names the revision.
+fn messages(set: &Targets, session: &Session) -> Result<Vec<Range<usize>>, Error> {
+    let limit = session.max_send_bytes;
+    let most = limit.min(MESSAGE).saturating_sub(ENVELOPE);
+    let mut messages = Vec::new();
+    let (mut start, mut room) = (0, most);
+    for (at, node) in set.nodes().iter().enumerate() {
+        let bytes = AROUND + wire::node(node, session).encoded_len();
+        if bytes + ENVELOPE > limit {
+            let rpc = SYNC;
+            return Err(Error::TooLarge { rpc, bytes, limit });
         }
+        if bytes > room && at > start {
+            messages.push(start..at);
+            (start, room) = (at, most);
+        }
+        room = room.saturating_sub(bytes);
     }
+    messages.push(start..set.nodes().len());
+    Ok(messages)
+}
+
+/// The message of these nodes.
+fn message(
+    set: &Targets,
+    nodes: Range<usize>,
+    session: &Session,
+    context: Option<CallContext>,
+) -> v1::SyncNodeSetRequest {
+    let all = set.nodes();
+    let complete = nodes.end == all.len();
+    let nodes = all.get(nodes).unwrap_or_default().iter();
+    let mut message = v1::SyncNodeSetRequest {
+        context,
+        nodes: nodes.map(|node| wire::node(node, session)).collect(),
+        ..v1::SyncNodeSetRequest::default()
+    };
+    if complete {
+        message.complete = true;
+        message.revision = set.revision().as_str().into();
+        message.node_count = all.len() as u32;
+    }
+    message
 }
 
 /// The node set that `targets` are of.
@@ -233,11 +255,7 @@ fn set_of(targets: &Arc<Targets>) -> &Arc<Targets> {
 }
 
 /// `targets` as a call names them, or brings them along.
-pub(super) fn wire_targets(
-    targets: &Arc<Targets>,
-    session: &Session,
-    is_named: bool,
-) -> v1::NodeTargets {
+fn wire_targets(targets: &Arc<Targets>, session: &Session, is_named: bool) -> v1::NodeTargets {
     use v1::node_targets::Targets as Wire;
     let nodes = targets.nodes().iter();
     let targets = if is_named {

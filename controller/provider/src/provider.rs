@@ -1,6 +1,6 @@
 //! The handle of the provider: its state, and the way to calls.
 
-use std::{future, sync::Arc};
+use std::{fmt::Write, future, sync::Arc};
 
 use outrigger_api::{
     MethodRequest,
@@ -12,21 +12,20 @@ use outrigger_core::{
     node::NodeView,
 };
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
     Connect, Error, Instances, LoadBalancers, Options, ProviderMetrics, ProviderState, Routes,
     Session, Volumes,
-    admission::{Admission, Permit},
-    batch::Lookups,
-    call::send,
+    admission::{Admission, CLASSES, class_label},
+    batch::{self, Lookups},
+    call::Caller,
     connection::Manager,
-    dump, health,
     load_balancers::LoadBalancerIdentities,
     node_sets::SyncedNodes,
-    preconditions::Preconditions,
+    state,
 };
 use outrigger_runtime::{fence::Fence, telemetry::Repeats};
 
@@ -36,9 +35,8 @@ use outrigger_runtime::{fence::Fence, telemetry::Repeats};
 /// once with [`Error::Unavailable`]. Loops wait for [`Provider::wait_until_serving`] before they take keys.
 #[derive(Clone)]
 pub struct Provider {
-    pub(super) shared: Arc<Shared>,
+    pub(super) caller: Caller,
     pub(super) lookups: Lookups,
-    pub(super) preconditions: Preconditions,
     /// Those of one lease term.
     pub(super) identities: Arc<LoadBalancerIdentities>,
 }
@@ -64,19 +62,22 @@ impl Provider {
             standby: watch::Sender::new(options.standby),
             admission: Arc::new(Admission::new(metrics.clone())),
             synced_nodes: SyncedNodes::default(),
-            dropped_effects: Repeats::default(),
             repeats: Repeats::default(),
             metrics,
         });
-        let (lookups, batching) = Lookups::new(&shared, cancel.clone());
+        let (lookups, batching) = batch::batcher(&shared, cancel.clone());
         let manager = Manager::new(Arc::clone(&shared), options, Box::new(connector), cancel);
         let run = async move {
             tokio::join!(manager.run(), batching);
         };
-        let provider = Self {
+        let caller = Caller {
             shared,
+            fence: Fence::new(|| true, &CancellationToken::new()),
+            is_current: Arc::new(|| true),
+        };
+        let provider = Self {
+            caller,
             lookups,
-            preconditions: Preconditions::default(),
             identities: Arc::default(),
         };
         (provider, run)
@@ -87,10 +88,14 @@ impl Provider {
     /// flight with [`Error::Cancelled`] when it cancels. It begins without the memory of an earlier lease term.
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
+        let caller = Caller {
+            fence,
+            ..self.caller.clone()
+        };
         Self {
-            preconditions: self.preconditions.fenced(fence),
+            caller,
+            lookups: self.lookups.clone(),
             identities: Arc::default(),
-            ..self.clone()
         }
     }
 
@@ -99,8 +104,12 @@ impl Provider {
     /// block.
     #[must_use]
     pub fn only_while(&self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        let caller = Caller {
+            is_current: Arc::new(check),
+            ..self.caller.clone()
+        };
         Self {
-            preconditions: self.preconditions.only_while(check),
+            caller,
             ..self.clone()
         }
     }
@@ -108,23 +117,23 @@ impl Provider {
     /// Sets the UID of the cluster. Calls that change the cloud end with [`Error::Unidentified`] as long as
     /// that is not certain. A change leads to another handshake.
     pub fn set_cluster_uid(&self, uid: ClusterUid) {
-        self.shared.metrics.cluster_uid(&uid);
-        self.shared.cluster_uid.send_replace(uid);
+        self.caller.shared.metrics.cluster_uid(&uid);
+        self.caller.shared.cluster_uid.send_replace(uid);
     }
 
     /// The cluster's UID, as far as it is known, and changes of it.
     pub fn cluster_uid(&self) -> watch::Receiver<ClusterUid> {
-        self.shared.cluster_uid.subscribe()
+        self.caller.shared.cluster_uid.subscribe()
     }
 
     /// How the provider is, now and whenever that changes.
     pub fn state(&self) -> watch::Receiver<ProviderState> {
-        self.shared.state.subscribe()
+        self.caller.shared.state.subscribe()
     }
 
     /// The session of the last handshake; `None` while there is no connection.
     pub fn session(&self) -> Option<Arc<Session>> {
-        self.shared.session.borrow().clone()
+        self.caller.shared.session.borrow().clone()
     }
 
     /// Calls `then` with the current session and each later one. Never returns.
@@ -133,7 +142,7 @@ impl Provider {
             then(session);
             false
         };
-        self.shared.session_that(never).await;
+        self.caller.shared.session_that(never).await;
     }
 
     /// Waits until the provider serves. Returns at once if it does.
@@ -174,12 +183,35 @@ impl Provider {
 
     /// State, session, the status that the provider reports, and pauses; a few lines of text.
     pub fn dump(&self) -> String {
-        dump::dump(&self.shared)
+        let (shared, now) = (&self.caller.shared, Instant::now());
+        let mut lines = format!(
+            "state: {}\nstandby: {}\n",
+            *shared.state.borrow(),
+            *shared.standby.borrow()
+        );
+        for class in CLASSES {
+            if let Some(until) = shared.admission.paused_until(class) {
+                let left = (until - now).as_secs_f64();
+                // Writing to a string cannot fail.
+                let _ = writeln!(lines, "paused: {} for {left:.3}s", class_label(class));
+            }
+        }
+        match &*shared.session.borrow() {
+            Some(session) => {
+                let _ = writeln!(lines, "session: {:#?}", &***session);
+                if let Some(missing) = session.grants_missing() {
+                    let _ = writeln!(lines, "effects: {missing}");
+                }
+            }
+            None => lines.push_str("session: none\n"),
+        }
+        let _ = writeln!(lines, "health: {:#?}", *shared.health.lock());
+        lines
     }
 
     /// Waits until there is a provider that `offers` something; `without` is called once if one does not, for the next
-    /// process behind the socket may.
-    pub(super) async fn offering(&self, offers: impl Fn(&Session) -> bool, without: impl FnOnce()) {
+    /// process behind the socket may (N-1, S-1).
+    pub async fn offering(&self, offers: impl Fn(&Session) -> bool, without: impl FnOnce()) {
         let mut without = Some(without);
         let is_eligible = |session: &Session| {
             let is_wanted = offers(session);
@@ -188,7 +220,7 @@ impl Provider {
             }
             is_wanted
         };
-        self.shared.session_that(is_eligible).await;
+        self.caller.shared.session_that(is_eligible).await;
     }
 
     /// Calls `then` whenever another process answers behind the socket, except the first, or the same one
@@ -213,19 +245,7 @@ impl Provider {
 
     /// A standby makes no calls but its heartbeat, and that each minute instead of each 10 s.
     pub fn set_standby(&self, standby: bool) {
-        self.shared.standby.send_replace(standby);
-    }
-
-    /// [`Shared::admit`] in turn, but not past the stop, and only where the provider declares the method.
-    pub(super) async fn admit<M: MethodRequest>(&self) -> Result<(Permit, Arc<Session>), Error> {
-        let admitted = async {
-            let _turn = self.shared.admission.turn(M::METHOD).await;
-            self.shared.admit(M::METHOD).await
-        };
-        let admitted = self.preconditions.wait(M::METHOD.name, admitted).await?;
-        let (permit, session) = admitted?;
-        session.offers::<M>()?;
-        Ok((permit, session))
+        self.caller.shared.standby.send_replace(standby);
     }
 
     /// The effects in `raw`, of an answer about `node`, that the provider may have. The others are counted, and logged
@@ -236,7 +256,8 @@ impl Provider {
         };
         let allowed = session.node_effects.clone().unwrap_or_default();
         let effects = session.effects(raw, &allowed, &node.uid, node);
-        self.shared
+        self.caller
+            .shared
             .metrics
             .node_effects_dropped(effects.dropped.count());
         self.log_dropped_effects("node", &node.name, &effects.dropped);
@@ -246,11 +267,8 @@ impl Provider {
     /// Logs effects of an answer about the object that are not written. One mistake of a provider may concern all
     /// objects of a kind.
     pub fn log_dropped_effects(&self, kind: &str, object: &str, dropped: &Dropped) {
-        // Without the capability all are left out, which the session logs.
-        let declares = |session: Arc<Session>| session.declares_effects();
         if dropped.count() > 0
-            && self.session().is_some_and(declares)
-            && let Some(others) = self.shared.dropped_effects.due(kind)
+            && let Some(others) = self.caller.shared.repeats.due(kind)
         {
             warn!(
                 kind,
@@ -266,28 +284,23 @@ impl Provider {
     /// Asks the provider now how it is. Returns why its answers about instances are not to be relied upon; none:
     /// it says that it is READY.
     pub async fn trouble(&self) -> Option<Box<str>> {
+        let shared = &self.caller.shared;
         let ask = async {
-            let session = self.shared.session()?;
-            let channel = session.channel.clone();
-            let request = GetStatusRequest {};
-            let metrics = &self.shared.metrics;
-            let status = send(metrics, channel, session.max_send_bytes, request).await?;
-            Ok::<_, Error>((session, status))
+            let session = shared.session()?;
+            let (status, state) = shared.get_status(&session).await?;
+            Ok::<_, Error>((session, status, state))
         };
-        match self
-            .preconditions
-            .wait(GetStatusRequest::METHOD.name, ask)
-            .await
-        {
-            Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
+        let asked = self.caller.wait(GetStatusRequest::METHOD.name, ask);
+        match asked.await.flatten() {
+            Ok((session, status, _)) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }
-            Ok(Ok((_, mut status))) => match health::read(&mut status) {
-                ProviderState::Ready => None,
-                ProviderState::Degraded { .. } if health::spares_instances(&status) => None,
-                other => Some(other.to_string().into()),
-            },
-            Ok(Err(error)) | Err(error) => Some(error.to_string().into()),
+            Ok((_, _, ProviderState::Ready)) => None,
+            Ok((_, status, ProviderState::Degraded { .. })) if state::spares_instances(&status) => {
+                None
+            }
+            Ok((_, _, other)) => Some(other.to_string().into()),
+            Err(error) => Some(error.to_string().into()),
         }
     }
 }
@@ -304,7 +317,6 @@ pub(super) struct Shared {
     pub(super) standby: watch::Sender<bool>,
     pub(super) admission: Arc<Admission>,
     pub(super) synced_nodes: SyncedNodes,
-    pub(super) dropped_effects: Repeats,
     /// Faults that would be logged with each call or connection.
     pub(super) repeats: Repeats,
     pub(super) metrics: ProviderMetrics,

@@ -2,18 +2,13 @@
 
 use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{
-    fault::{Excerpt, Fault},
+    fault::Excerpt,
     node::NodeAddress,
     route::{ObservedRoute, RawRoute, WantedRoute},
 };
 use tracing::warn;
 
-use super::{
-    Error, Provider, Session,
-    batch::BatchAnswer,
-    gather::{Collector, ListRequest},
-    wire,
-};
+use super::{Error, Provider, lookup::BatchAnswer, wire};
 
 /// The provider's answer about one route: as it is known after its creation or deletion, or why that is not known.
 pub type RouteAnswer = BatchAnswer<ObservedRoute>;
@@ -31,14 +26,6 @@ fn answer(
 pub struct Routes<'a>(pub(super) &'a Provider);
 
 impl Routes<'_> {
-    /// Waits until there is a provider that serves routes; `without` is called once if one does not, for
-    /// the next process behind the socket may.
-    pub async fn wait_until_serving(self, without: impl FnOnce()) {
-        self.0
-            .offering(|session| session.routes.is_some(), without)
-            .await;
-    }
-
     /// Lists every route of this cluster, all of them or an error. A route that breaks the contract is left
     /// out, with a warning.
     ///
@@ -47,21 +34,20 @@ impl Routes<'_> {
     /// # Errors
     /// Any [`Error`]: a list that is not complete is one.
     pub async fn list(self) -> Result<Vec<ObservedRoute>, Error> {
-        let (permit, session) = self.0.admit::<v1::ListRoutesRequest>().await?;
-        let list = || ListRequest {
-            message: v1::ListRoutesRequest::default(),
-            collector: CheckedRoutes::default(),
+        let caller = &self.0.caller;
+        let slot = caller.admit::<v1::ListRoutesRequest>().await?;
+        let (mut listed, mut left_out, mut refused) = (Vec::new(), 0, None);
+        let take = |entry: v1::Route| match raw(entry).check() {
+            Ok(route) => listed.push(route),
+            Err(fault) => {
+                left_out += 1;
+                refused = Some(fault);
+            }
         };
-        let preconditions = &self.0.preconditions;
-        let listed = self.0.shared.list(&permit, preconditions, &session, list);
-        let CheckedRoutes {
-            listed,
-            left_out,
-            fault,
-        } = listed.await?;
-        if let Some(error) = fault {
+        let request = v1::ListRoutesRequest::default();
+        caller.list(&slot, request, take).await?;
+        if let Some(error) = refused {
             let total = left_out + listed.len();
-            self.0.shared.metrics.routes_refused(left_out);
             warn!(left_out, total, %error, "routes that break the contract left alone");
         }
         Ok(listed)
@@ -81,7 +67,7 @@ impl Routes<'_> {
         route: WantedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        let request = |_: &Session| v1::CreateRouteRequest {
+        let request = v1::CreateRouteRequest {
             context: None,
             route: Some(wanted(&route)),
         };
@@ -100,7 +86,7 @@ impl Routes<'_> {
         route: ObservedRoute,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
-        let request = |_: &Session| v1::DeleteRouteRequest {
+        let request = v1::DeleteRouteRequest {
             context: None,
             route: Some(observed(&route)),
         };
@@ -116,15 +102,12 @@ impl Routes<'_> {
 
     async fn change<M: MethodRequest>(
         self,
-        request: impl Fn(&Session) -> M,
+        request: M,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<M::Response, Error> {
-        let (permit, session) = self.0.admit::<M>().await?;
-        let preconditions = self.0.preconditions.only_while(is_current);
-        let shared = &self.0.shared;
-        shared
-            .call(&permit, &preconditions, &session, request)
-            .await
+        let caller = self.0.only_while(is_current).caller;
+        let slot = caller.admit::<M>().await?;
+        caller.call(&slot, request).await
     }
 }
 
@@ -144,28 +127,6 @@ fn made(desired: &WantedRoute, shown: Option<v1::Route>) -> Result<ObservedRoute
         )));
     }
     Ok(made)
-}
-
-/// Routes that keep the contract, and how many do not.
-#[derive(Default)]
-struct CheckedRoutes {
-    listed: Vec<ObservedRoute>,
-    left_out: usize,
-    fault: Option<Fault>,
-}
-
-impl Collector for CheckedRoutes {
-    type Entry = v1::Route;
-
-    fn take(&mut self, entry: v1::Route) {
-        match raw(entry).check() {
-            Ok(route) => self.listed.push(route),
-            Err(fault) => {
-                self.left_out += 1;
-                self.fault = Some(fault);
-            }
-        }
-    }
 }
 
 /// A route to be made.

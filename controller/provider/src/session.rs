@@ -1,30 +1,21 @@
 //! The result of one handshake, and the connection that it was made on.
 
-use std::{
-    collections::HashSet,
-    ops::Deref,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, ops::Deref, sync::Arc, time::Duration};
 
 use outrigger_api::{Method, MethodRequest, v1};
 use outrigger_core::{
     annotations::ReadAnnotations,
     effects::{AllowedEffects, DropCause, Effects, EffectsObject, RawEffects},
     forbidden_addresses::ForbiddenAddresses,
-    node::ownership::Prefixes,
+    node::{answer::Rules, ownership::Prefixes},
     service::capability::Capability,
     text,
 };
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{
-    Error, admission::Rate, channel::Channel, error::is_cut_off, transport::ProviderConnection,
+    Error, channel::Channel, error::is_cut_off, transport::ProviderConnection,
     volumes::VolumesCapability,
 };
 
@@ -40,15 +31,9 @@ const MAX_SHOWN: usize = 512;
 #[derive(Debug)]
 pub struct Session {
     result: HandshakeResult,
-    pub(super) channel: Channel,
-    /// Cancelled when the connection takes no more calls.
-    pub(super) closed: CancellationToken,
-    /// Cancelled when this process ends the connection under the calls on it.
-    aborted: CancellationToken,
+    pub(super) connection: ProviderConnection,
     /// Methods that the provider answered with UNIMPLEMENTED.
     unserved: Mutex<HashSet<&'static str>>,
-    /// True once effects of a provider that declares none were reported.
-    undeclared_effects: AtomicBool,
     /// Objects, by UID, that have an event about effects that are not written.
     reported_effects: Mutex<HashSet<(Box<str>, DropCause)>>,
 }
@@ -83,22 +68,15 @@ pub struct HandshakeResult {
     /// Largest message that may be sent, in bytes.
     pub max_send_bytes: usize,
     /// Rates of the cloud.
-    pub(super) rates: Box<[Rate]>,
-    /// Names of the methods whose capability is declared.
-    pub(super) declared: Box<[&'static str]>,
+    pub(super) rates: Vec<v1::RateLimit>,
+    /// All that the provider declares.
+    pub(super) declared: v1::Capabilities,
 }
 
 impl HandshakeResult {
     /// Returns true if the provider declares the capability of a method.
     pub fn declares<M: MethodRequest>(&self) -> bool {
-        self.declared.contains(&M::METHOD.name)
-    }
-
-    /// [`Error::NotOffered`] unless the provider declares the capability of a method.
-    pub(super) fn offers<M: MethodRequest>(&self) -> Result<(), Error> {
-        let rpc = M::METHOD.name;
-        let declared = self.declares::<M>().then_some(());
-        declared.ok_or(Error::NotOffered { rpc })
+        (M::METHOD.is_declared)(&self.declared)
     }
 
     /// The parts of the contract that loops call, and whether the provider serves them.
@@ -121,16 +99,18 @@ impl Deref for Session {
 }
 
 impl Session {
-    pub(super) fn new(result: HandshakeResult, connection: &ProviderConnection) -> Self {
+    pub(super) fn new(result: HandshakeResult, connection: ProviderConnection) -> Self {
         Self {
             result,
-            channel: connection.channel(),
-            closed: connection.closed_token(),
-            aborted: connection.aborted(),
+            connection,
             unserved: Mutex::default(),
-            undeclared_effects: AtomicBool::default(),
             reported_effects: Mutex::default(),
         }
+    }
+
+    /// Where calls go.
+    pub(super) fn channel(&self) -> Channel {
+        self.connection.channel(self.max_send_bytes)
     }
 
     /// Returns true if the provider may still be at work on a call that ended with `error`, and false if its process
@@ -138,9 +118,9 @@ impl Session {
     pub(super) fn may_go_on(&self, error: &Error) -> bool {
         match error {
             Error::Cancelled { .. } | Error::Timeout { .. } => true,
-            Error::ConnectionLost { .. } => self.aborted.is_cancelled(),
+            Error::ConnectionLost { .. } => self.connection.aborted.is_cancelled(),
             // So a server ends a call whose deadline has passed, whatever its handler does.
-            Error::Unexplained { code, .. } => is_cut_off(code),
+            Error::Unexplained { code, .. } => is_cut_off(*code),
             _ => false,
         }
     }
@@ -156,11 +136,6 @@ impl Session {
         let effects = self.node_effects.as_ref();
         let writes = effects.map_or(&[][..], |effects| &effects.annotations);
         ReadAnnotations::of_nodes(&self.node_annotation_prefixes, writes)
-    }
-
-    /// Returns true if the provider declares effects.
-    pub fn declares_effects(&self) -> bool {
-        self.node_effects.is_some()
     }
 
     /// The prefixes of effects that the provider declares and under which the operator grants nothing, with the remedy,
@@ -195,8 +170,7 @@ impl Session {
     }
 
     /// The effects in `raw` that may be written to `object`, whose UID is `uid`, with an event about those that may
-    /// not: once for the object and each cause. Without the capability there are none, which is logged once for each
-    /// handshake.
+    /// not: once for the object and each cause. Without the capability there are none.
     pub(super) fn effects<'a>(
         &self,
         raw: RawEffects,
@@ -204,26 +178,18 @@ impl Session {
         uid: &str,
         object: impl Into<EffectsObject<'a>>,
     ) -> Effects {
-        if self.declares_effects() {
-            let mut effects = raw.check(allowed, object.into());
-            let mut reported = self.reported_effects.lock();
-            for (cause, event) in effects.dropped.reports() {
-                if reported.len() >= MAX_REPORTED {
-                    reported.clear();
-                }
-                if reported.insert((uid.into(), cause)) {
-                    effects.events.push(event);
-                }
-            }
-            return effects;
+        if self.node_effects.is_none() {
+            return raw.undeclared();
         }
-        let effects = raw.undeclared();
-        if effects.dropped.count() > 0 && !self.undeclared_effects.swap(true, Ordering::Relaxed) {
-            warn!(
-                provider = &*self.name,
-                "the provider sends KubernetesEffects but does not declare capabilities.effects: they \
-                 are left out and counted"
-            );
+        let mut effects = raw.check(allowed, object.into());
+        let mut reported = self.reported_effects.lock();
+        for (cause, event) in effects.dropped.reports() {
+            if reported.len() >= MAX_REPORTED {
+                reported.clear();
+            }
+            if reported.insert((uid.into(), cause)) {
+                effects.events.push(event);
+            }
         }
         effects
     }
@@ -248,6 +214,17 @@ pub struct InstancesCapability {
     pub allocates_pod_cidrs: bool,
     /// Addresses that no Node of the cluster has.
     pub forbidden: ForbiddenAddresses,
+}
+
+impl InstancesCapability {
+    /// The limits that an answer about an instance is checked against.
+    pub(super) const fn rules(&self, empty_provider_id: bool) -> Rules<'_> {
+        Rules {
+            prefixes: &self.prefixes,
+            empty_provider_id,
+            forbidden: &self.forbidden,
+        }
+    }
 }
 
 /// Which Services are served, and how.

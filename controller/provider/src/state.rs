@@ -1,11 +1,21 @@
-//! How the provider is, as queues, probes and people see it.
+//! How the provider is, as queues, probes and people see it, and its own word for that.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
+use outrigger_api::{
+    MethodRequest,
+    v1::{self, CallClass, Readiness},
+};
+use outrigger_core::text;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Session, Shared};
+use super::{Error, Session, Shared, call::send};
+
+/// Dependencies, and quotas, that are looked at.
+const MAX_ENTRIES: usize = 32;
+/// Names of them, in bytes.
+const MAX_NAME: usize = 63;
 
 /// How the provider is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,20 +109,50 @@ pub enum DownCause {
     Broken,
 }
 
-impl Shared {
-    pub(super) fn publish(&self, session: &Arc<Session>, reconnect: bool) {
-        self.metrics.connected(session, reconnect);
-        self.session.send_replace(Some(Arc::clone(session)));
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outage {
+    pub(super) cause: DownCause,
+    /// For people: what happened, and what to do where something can be done.
+    pub(super) reason: String,
+}
+
+impl Outage {
+    pub(super) fn new(cause: DownCause, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { cause, reason }
     }
 
+    pub(super) fn disconnected(reason: impl Into<String>) -> Self {
+        Self::new(DownCause::Disconnected, reason)
+    }
+
+    pub(super) fn silent(reason: impl Into<String>) -> Self {
+        Self::new(DownCause::Silent, reason)
+    }
+
+    /// Returns true if a provider answers that is not accepted.
+    pub(super) const fn is_refusal(&self) -> bool {
+        !matches!(self.cause, DownCause::Disconnected | DownCause::Silent)
+    }
+}
+
+impl Shared {
     pub(super) fn withdraw(&self) {
         self.metrics.disconnected();
         self.session.send_replace(None);
     }
 
-    /// Returns true if `sent` is the current UID of the cluster.
-    pub(super) fn is_current_uid(&self, sent: &str) -> bool {
-        self.cluster_uid.borrow().as_sent() == sent
+    /// Asks the provider how it is. Of the answer those parts are left that are within the limits.
+    pub(super) async fn get_status(
+        &self,
+        session: &Session,
+    ) -> Result<(v1::GetStatusResponse, ProviderState), Error> {
+        let method = v1::GetStatusRequest::METHOD;
+        let call = session.channel().unary(v1::GetStatusRequest {});
+        let mut status = send(&self.metrics, method, call).await?;
+        let state = read(&mut status);
+        Ok((status, state))
     }
 
     pub(super) fn degraded(&self, reason: &str) {
@@ -120,12 +160,14 @@ impl Shared {
         self.enter(ProviderState::Degraded { reason });
     }
 
-    pub(super) fn down(&self, cause: DownCause, reason: &str) {
+    /// Ends the session, and says why there is none.
+    pub(super) fn down(&self, outage: Outage) {
         self.enter(ProviderState::Down {
-            cause,
-            reason: reason.into(),
+            cause: outage.cause,
+            reason: outage.reason.into(),
             since: Instant::now(),
         });
+        self.withdraw();
     }
 
     /// Goes over to the state `next`; a provider that is down already stays so since the same time. Logs it once;
@@ -149,9 +191,6 @@ impl Shared {
             if is_another || is_new_reason {
                 announce(state, &next);
             }
-            if is_another {
-                self.metrics.state_changed(&next);
-            }
             self.metrics.state(&next);
             *state = next;
             true
@@ -173,4 +212,61 @@ fn announce(before: &ProviderState, now: &ProviderState) {
         ProviderState::Degraded { reason } => warn!(error = %reason, "provider degraded"),
         ProviderState::Down { reason, .. } => warn!(error = %reason, "provider down; queues wait"),
     }
+}
+
+/// Reads an answer. Its parts stay with texts fit for a page, and without those beyond the limits: a status must not cost the
+/// connection.
+fn read(status: &mut v1::GetStatusResponse) -> ProviderState {
+    status.dependencies.truncate(MAX_ENTRIES);
+    for part in &mut status.dependencies {
+        part.name = text::cut(&part.name, MAX_NAME);
+        part.message = text::message(&part.message);
+    }
+    status.quotas.truncate(MAX_ENTRIES);
+    let mut names = HashSet::new();
+    // Two of one name would be one metric with two values.
+    status.quotas.retain_mut(|quota| {
+        quota.name = text::cut(&quota.name, MAX_NAME);
+        !quota.name.is_empty() && names.insert(quota.name.clone())
+    });
+    match status.readiness() {
+        Readiness::Starting => ProviderState::Starting,
+        Readiness::Ready => ProviderState::Ready,
+        Readiness::Unspecified | Readiness::Degraded => ProviderState::Degraded {
+            reason: why(status, "the provider says that it is degraded"),
+        },
+        Readiness::Broken => ProviderState::Down {
+            cause: DownCause::Broken,
+            reason: why(status, "the provider says that it has to be restarted"),
+            since: Instant::now(),
+        },
+    }
+}
+
+/// Returns true if the provider names the calls that each dependency which is not READY concerns, and those about instances are
+/// not among them.
+pub(super) fn spares_instances(status: &v1::GetStatusResponse) -> bool {
+    let spares = |part: &v1::DependencyStatus| {
+        let mut classes = part.call_classes().peekable();
+        let concerns = [CallClass::Unspecified, CallClass::All, CallClass::Instances];
+        classes.peek().is_some() && !classes.any(|class| concerns.contains(&class))
+    };
+    let parts = status.dependencies.iter();
+    let mut failing = parts.filter(|part| part.readiness() != Readiness::Ready);
+    failing.next().is_some_and(spares) && failing.all(spares)
+}
+
+fn why(status: &v1::GetStatusResponse, summary: &str) -> Arc<str> {
+    let parts = status.dependencies.iter();
+    let broken = parts.filter(|part| part.readiness() != Readiness::Ready);
+    let parts: Vec<String> = broken
+        .map(|part| match &*part.message {
+            "" => part.name.clone(),
+            message => format!("{}: {message}", part.name),
+        })
+        .collect();
+    if parts.is_empty() {
+        return summary.into();
+    }
+    text::message(&format!("{summary} ({})", parts.join("; "))).into()
 }

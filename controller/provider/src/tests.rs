@@ -1,19 +1,17 @@
 //! The adapter against a scripted provider, over pipes, on the paused clock.
 
-mod balancer_trouble;
 mod batches;
 mod calls;
 mod connecting;
-mod fuzz;
 mod heartbeats;
 mod identity;
 mod instances;
 mod load_balancers;
 mod lookups;
+mod more_load_balancers;
 mod node_sets;
 mod operators;
 mod preconditions;
-mod reports;
 pub(super) mod rig;
 mod routes;
 mod skew;

@@ -2,10 +2,14 @@
 
 use std::{fmt, io, pin::Pin};
 
-use hyper::{client::conn::http2, rt::Executor};
+use hyper::{
+    client::conn::http2::{self, SendRequest},
+    rt::Executor,
+};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::body::Body;
 
 use super::channel::Channel;
 
@@ -35,11 +39,15 @@ impl<T: Connect + ?Sized> Connect for Box<T> {
 /// One connection, from dialling to its end. It never becomes another one, as a channel of tonic's does: a call that
 /// waits must not reach a process that no handshake was made with.
 ///
-/// Dropping it leaves calls in flight alone; [`ProviderConnection::abort`] ends them too.
+/// Dropping it leaves calls in flight alone; cancelling `aborted` ends them too.
+#[derive(Clone, Debug)]
 pub(super) struct ProviderConnection {
-    channel: Channel,
-    closed: CancellationToken,
-    abort: CancellationToken,
+    requests: SendRequest<Body>,
+    /// Cancelled when the connection takes no more calls: it has ended, whoever ended it, or the provider has sent GOAWAY, and a
+    /// call has found out. In that case the calls in flight go on.
+    pub(super) closed: CancellationToken,
+    /// Cancelled when this process ends the connection under the calls on it.
+    pub(super) aborted: CancellationToken,
 }
 
 impl ProviderConnection {
@@ -49,10 +57,10 @@ impl ProviderConnection {
         tasks: &TaskTracker,
         cancel: &CancellationToken,
     ) -> io::Result<Self> {
-        let (closed, abort) = (CancellationToken::new(), cancel.child_token());
+        let (closed, aborted) = (CancellationToken::new(), cancel.child_token());
         let tasks = ConnectionTasks {
             tasks: tasks.clone(),
-            abort: abort.clone(),
+            abort: aborted.clone(),
         };
         let stream = TokioIo::new(connector.connect().await?);
         // No keepalive pings: a Go server with defaults answers those by closing.
@@ -68,36 +76,18 @@ impl ProviderConnection {
             let _ = connection.await;
         });
         Ok(Self {
-            channel: Channel::new(requests),
+            requests,
             closed,
-            abort,
+            aborted,
         })
     }
 
-    /// Where calls go.
-    pub(super) fn channel(&self) -> Channel {
-        self.channel.clone()
-    }
-
-    /// Waits until the connection takes no more calls: it has ended, whoever ended it, or the provider has sent GOAWAY,
-    /// and a call has found out. In that case the calls in flight go on.
-    pub(super) async fn closed(&self) {
-        self.closed.cancelled().await;
-    }
-
-    /// The event that [`Self::closed`] waits for.
-    pub(super) fn closed_token(&self) -> CancellationToken {
-        self.closed.clone()
-    }
-
-    /// Cancelled when this process has ended the connection and all calls on it.
-    pub(super) fn aborted(&self) -> CancellationToken {
-        self.abort.clone()
-    }
-
-    /// Ends the connection and all calls on it.
-    pub(super) fn abort(&self) {
-        self.abort.cancel();
+    /// Where calls go, in messages of at most so many bytes.
+    pub(super) fn channel(&self, max_send: usize) -> Channel {
+        Channel {
+            requests: self.requests.clone(),
+            max_send,
+        }
     }
 }
 
@@ -147,7 +137,7 @@ mod tests {
             .unwrap();
         let (peer, _) = listener.accept().await.unwrap();
         {
-            let closed = connection.closed();
+            let closed = connection.closed.cancelled();
             tokio::pin!(closed);
             assert!(futures::poll!(&mut closed).is_pending());
             drop(peer);
@@ -155,7 +145,7 @@ mod tests {
         }
         // A channel of tonic would connect again for this call; the listener is still there.
         let origin = Uri::from_static("http://localhost");
-        let mut client = ProviderServiceClient::with_origin(connection.channel(), origin);
+        let mut client = ProviderServiceClient::with_origin(connection.channel(usize::MAX), origin);
         timeout(SOON, client.get_status(GetStatusRequest {}))
             .await
             .unwrap()
@@ -181,17 +171,17 @@ mod tests {
         // Never read from: a provider that hangs.
         let (_peer, _) = listener.accept().await.unwrap();
         let origin = Uri::from_static("http://localhost");
-        let mut client = ProviderServiceClient::with_origin(connection.channel(), origin);
+        let mut client = ProviderServiceClient::with_origin(connection.channel(usize::MAX), origin);
         let call = client.get_status(GetStatusRequest {});
         let abort = async {
             tokio::task::yield_now().await;
-            connection.abort();
+            connection.aborted.cancel();
         };
         let (ended, ()) = timeout(SOON, async { tokio::join!(call, abort) })
             .await
             .unwrap();
         ended.unwrap_err();
-        timeout(SOON, connection.closed()).await.unwrap();
+        timeout(SOON, connection.closed.cancelled()).await.unwrap();
         drop((client, connection));
         tasks.close();
         timeout(SOON, tasks.wait()).await.unwrap();

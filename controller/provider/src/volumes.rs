@@ -15,7 +15,7 @@ use outrigger_core::{
 };
 use tokio::time::Instant;
 
-use super::{Error, Provider, Session, wire};
+use super::{Error, Provider, wire};
 
 const RPC: &str = v1::GetVolumeRequest::METHOD.name;
 
@@ -50,29 +50,21 @@ pub struct VolumesCapability {
 pub struct Volumes<'a>(pub(super) &'a Provider);
 
 impl Volumes<'_> {
-    /// Waits until there is a provider that serves volumes; `without` is called once if one does not, for
-    /// the next process behind the socket may.
-    pub async fn wait_until_serving(self, without: impl FnOnce()) {
-        self.0
-            .offering(|session| session.volumes.is_some(), without)
-            .await;
-    }
-
     /// Looks up a volume. Changes nothing in the cloud. Waits while calls about volumes are paused. Dropping the future
     /// cancels the call.
     ///
     /// # Errors
     /// Any [`Error`].
     pub async fn look_up(self, volume: &VolumeView) -> Result<VolumeLookup, Error> {
-        let (permit, session) = self.0.admit::<v1::GetVolumeRequest>().await?;
-        let request = |_: &Session| v1::GetVolumeRequest {
+        let caller = &self.0.caller;
+        let slot = caller.admit::<v1::GetVolumeRequest>().await?;
+        let request = v1::GetVolumeRequest {
             context: None,
             volume: Some(wire_volume(volume)),
         };
         let began = Instant::now();
-        let (shared, preconditions) = (&self.0.shared, &self.0.preconditions);
-        let call = shared.call(&permit, preconditions, &session, request);
-        read(call.await?.outcome, began.elapsed())
+        let answer = caller.call(&slot, request).await?;
+        read(answer.outcome, began.elapsed())
     }
 }
 

@@ -135,7 +135,8 @@ async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         };
         follow.each_session(keep).await;
     });
-    let is_served = async move { provider.load_balancers().wait_until_serving(|| {}).await };
+    let serves = |session: &Session| session.load_balancers.is_some();
+    let is_served = async move { provider.offering(serves, || {}).await };
     wiring.watch(&services, is_served);
     Ok(())
 }
@@ -179,7 +180,8 @@ async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         // The flag that asks for routes is set by default, so that a cloud without any is none.
         let provider = wiring.provider.clone();
         wiring.spawn("warning about routes", async move {
-            provider.routes().wait_until_serving(|| {}).await;
+            let serves = |session: &Session| session.routes.is_some();
+            provider.offering(serves, || {}).await;
             warn!("{WITHOUT_CLUSTER_CIDR}");
             std::future::pending::<()>().await;
         });
@@ -207,7 +209,8 @@ async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let controller = Controller::VolumeLabels;
     let added = wiring.add(controller, VOLUMES, volume::COMPONENT, inputs, parts, make);
     added.await?;
-    let is_served = async move { provider.volumes().wait_until_serving(|| {}).await };
+    let serves = |session: &Session| session.volumes.is_some();
+    let is_served = async move { provider.offering(serves, || {}).await };
     wiring.watch(&volumes, is_served);
     Ok(())
 }

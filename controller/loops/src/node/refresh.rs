@@ -148,11 +148,7 @@ impl Sweep<'_> {
             keys.contains(&instance.provider_id) || keys.contains(&instance.node_name)
         };
         let provider = &self.cloud_node.context.provider;
-        let listed = match provider
-            .instances()
-            .list(self.purpose, Arc::new(of_nodes))
-            .await
-        {
+        let listed = match provider.instances().list(self.purpose, of_nodes).await {
             Ok(listed) => listed,
             Err(error @ Error::ReplyTooLarge { .. }) => {
                 warn!(

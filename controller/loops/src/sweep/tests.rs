@@ -274,7 +274,7 @@ fn scripted(
     tasks: &mut JoinSet<()>,
 ) -> (Arc<Fake>, Provider) {
     let fake = Fake::new();
-    fake.on_handshake(move |_| {
+    fake.handshake.on(move |_| {
         let mut answer = handshake();
         let offered = answer.capabilities.get_or_insert_default();
         offered.load_balancers = Some(v1::LoadBalancersCapability {

@@ -1,60 +1,59 @@
 //! The arithmetic of the limits on calls.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use outrigger_api::{
-    Method,
-    v1::{self, ErrorReason},
-};
-use tokio::time::Instant;
+use outrigger_api::v1::{self, ErrorReason};
+use tokio::{sync::Semaphore, time::Instant};
 
-use super::{CLASSES, CallClass, is_counted};
+use super::{CLASSES, CallClass};
 
 /// Calls of a class in flight, until the provider has declared another number.
 const MAX_IN_FLIGHT: usize = 4;
 
-/// The limits on all calls.
-#[derive(Debug)]
-pub(super) struct CallLimits {
-    /// By class; all together have a rate, and a pause.
-    classes: [ClassLimits; CallClass::Volumes as usize + 1],
-}
+/// The limits on all calls, by class; all together have a rate, and a pause.
+#[derive(Debug, Default)]
+pub(super) struct CallLimits([ClassLimits; CallClass::Volumes as usize + 1]);
 
 /// The limits on the calls of one class.
 #[derive(Debug)]
 pub(super) struct ClassLimits {
-    pub(super) in_flight: usize,
-    pub(super) max_in_flight: usize,
+    max_in_flight: usize,
+    /// Places for the calls in flight.
+    places: Arc<Semaphore>,
     rate: Option<TokenBucket>,
     pub(super) pause: ClassPause,
 }
 
 impl CallLimits {
-    pub(super) fn new() -> Self {
-        Self {
-            classes: Default::default(),
-        }
-    }
-
     pub(super) const fn class(&mut self, class: CallClass) -> &mut ClassLimits {
-        &mut self.classes[class as usize]
+        &mut self.0[class as usize]
     }
 
-    /// Admits a call that goes out at once, or returns when to look again; none: after the end of another call.
-    pub(super) fn admit(&mut self, method: &Method, now: Instant) -> Result<(), Option<Instant>> {
-        let class = method.class;
-        if let Some(until) = self.paused_until(class, now) {
-            return Err(Some(until));
-        }
+    /// The places for calls of `class`.
+    pub(super) fn places(&mut self, class: CallClass) -> Arc<Semaphore> {
+        Arc::clone(&self.class(class).places)
+    }
+
+    /// Adopts how many calls of `class` the provider wants in flight. Calls to a provider that wanted another number count
+    /// no longer.
+    pub(super) fn allow(&mut self, class: CallClass, max_in_flight: usize) {
         let limits = self.class(class);
-        if is_counted(method) && limits.in_flight >= limits.max_in_flight {
-            return Err(None);
+        if limits.max_in_flight != max_in_flight {
+            limits.max_in_flight = max_in_flight;
+            limits.places = Arc::new(Semaphore::new(max_in_flight));
+        }
+    }
+
+    /// Admits a call that goes out at once, or returns when to look again.
+    pub(super) fn admit(&mut self, class: CallClass, now: Instant) -> Result<(), Instant> {
+        if let Some(until) = self.paused_until(class, now) {
+            return Err(until);
         }
         let rates = [class, CallClass::All];
         for class in rates {
             let bucket = self.class(class).rate.as_ref();
             if let Some(until) = bucket.and_then(|bucket| bucket.next(now)) {
-                return Err(Some(until));
+                return Err(until);
             }
         }
         for class in rates {
@@ -62,14 +61,13 @@ impl CallLimits {
                 bucket.take(now);
             }
         }
-        self.class(class).in_flight += usize::from(is_counted(method));
         Ok(())
     }
 
     /// The token of a call of `class` was not used.
     pub(super) fn give_back(&mut self, class: CallClass) {
         for class in [class, CallClass::All] {
-            if let Some(bucket) = &mut self.classes[class as usize].rate {
+            if let Some(bucket) = &mut self.class(class).rate {
                 bucket.full = bucket.full.and_then(|full| full.checked_sub(bucket.token));
             }
         }
@@ -77,28 +75,22 @@ impl CallLimits {
 
     /// When the pause of `class` ends, if it is paused.
     pub(super) fn paused_until(&self, class: CallClass, now: Instant) -> Option<Instant> {
-        let until = [class, CallClass::All].map(|class| self.classes[class as usize].pause.until);
-        until
-            .into_iter()
-            .max()
-            .flatten()
-            .filter(|until| *until > now)
+        let until = [class, CallClass::All].map(|class| self.0[class as usize].pause.until);
+        let until = until.into_iter().max().flatten();
+        until.filter(|until| *until > now)
     }
 
     /// Adopts what a handshake declared. A new process may have new credentials and a new way to its
     /// cloud, so its predecessor's pauses end; the cloud's own limits stay.
-    pub(super) fn renew(&mut self, rates: &[Rate], new_process: bool) {
+    pub(super) fn renew(&mut self, rates: &[v1::RateLimit], new_process: bool) {
         for class in CLASSES.into_iter().chain([CallClass::All]) {
-            let named = rates.iter().filter(|rate| rate.class == class);
-            // Two for one class break the contract; the lower one is safe.
-            let rate = named.min_by(|a, b| a.qps.total_cmp(&b.qps));
             let limits = self.class(class);
             // A handshake gives no tokens back: the cloud counts on.
             let full = limits.rate.as_ref().and_then(|before| before.full);
-            limits.rate = rate.map(|rate| TokenBucket {
-                full,
-                ..TokenBucket::new(rate)
-            });
+            let named = rates.iter().filter(|rate| rate.call_class() == class);
+            let buckets = named.filter_map(|rate| TokenBucket::new(rate, full));
+            // Two for one class break the contract; the lower one is safe.
+            limits.rate = buckets.max_by_key(|bucket| bucket.token);
             if new_process && limits.pause.reason != ErrorReason::RateLimited {
                 limits.pause = ClassPause::default();
             }
@@ -109,8 +101,8 @@ impl CallLimits {
 impl Default for ClassLimits {
     fn default() -> Self {
         Self {
-            in_flight: 0,
             max_in_flight: MAX_IN_FLIGHT,
+            places: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             rate: None,
             pause: ClassPause::default(),
         }
@@ -167,27 +159,6 @@ impl ClassPause {
     }
 }
 
-/// A limit from the handshake, on one class or on all together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rate {
-    pub(super) class: CallClass,
-    pub(super) qps: f64,
-    pub(super) burst: u32,
-}
-
-impl Rate {
-    /// Reads one limit of a handshake. An invalid limit limits nothing.
-    pub(crate) fn read(limit: &v1::RateLimit) -> Option<Self> {
-        let class = limit.call_class();
-        let is_named = class != CallClass::Unspecified;
-        (is_named && limit.qps.is_finite() && limit.qps > 0.0).then(|| Self {
-            class,
-            qps: limit.qps,
-            burst: limit.burst.max(1),
-        })
-    }
-}
-
 /// A token bucket, kept as the time at which it is full again. That of governor can neither be read
 /// without taking a token nor take one back.
 #[derive(Debug)]
@@ -198,14 +169,17 @@ struct TokenBucket {
 }
 
 impl TokenBucket {
-    fn new(rate: &Rate) -> Self {
-        // An hour a call is as slow as makes a difference, and keeps the sums within bounds.
-        let token = Duration::from_secs_f64(rate.qps.recip().clamp(1e-9, 3600.0));
-        Self {
-            token,
-            tolerance: token.saturating_mul(rate.burst.clamp(1, 100_000) - 1),
-            full: None,
-        }
+    /// The bucket of a limit, full again at this time. A limit that makes no sense limits nothing.
+    fn new(limit: &v1::RateLimit, full: Option<Instant>) -> Option<Self> {
+        (limit.qps.is_finite() && limit.qps > 0.0).then(|| {
+            // An hour a call is as slow as makes a difference, and keeps the sums within bounds.
+            let token = Duration::from_secs_f64(limit.qps.recip().clamp(1e-9, 3600.0));
+            Self {
+                token,
+                tolerance: token.saturating_mul(limit.burst.clamp(1, 100_000) - 1),
+                full,
+            }
+        })
     }
 
     /// When the next call may go out, if not now.

@@ -16,9 +16,16 @@ fn admission() -> Arc<Admission> {
 }
 
 impl Admission {
-    /// A permit for a call that need not wait.
-    fn try_enter(self: &Arc<Self>, method: &'static Method) -> Option<Permit> {
-        self.enter(method).now_or_never()
+    /// Makes a call, and returns when it has begun.
+    async fn call(self: &Arc<Self>, method: &'static Method) -> Permit {
+        let permit = self.enter(method).await;
+        permit.has_begun.store(true, Ordering::Relaxed);
+        permit
+    }
+
+    /// A call that need not wait.
+    fn try_call(self: &Arc<Self>, method: &'static Method) -> Option<Permit> {
+        tokio::task::unconstrained(self.call(method)).now_or_never()
     }
 
     /// Waits until `class` is not paused.
@@ -27,6 +34,19 @@ impl Admission {
             sleep_until(until).await;
         }
     }
+}
+
+const fn rate(class: CallClass, qps: f64, burst: u32) -> v1::RateLimit {
+    let call_class = class as i32;
+    v1::RateLimit {
+        call_class,
+        qps,
+        burst,
+    }
+}
+
+fn renew(admission: &Admission, rates: &[v1::RateLimit], new_process: bool) {
+    admission.limits.lock().renew(rates, new_process);
 }
 
 const fn secs(n: u64) -> Duration {
@@ -50,10 +70,10 @@ async fn fail(
     reason: ErrorReason,
     retry_after: Option<u64>,
 ) -> u64 {
-    let permit = admission.enter(method).await;
+    let permit = admission.call(method).await;
     // A call takes some time.
     advance(Duration::from_millis(1)).await;
-    permit.failed(&refused(reason, retry_after.map(secs)));
+    permit.ended(Some(&refused(reason, retry_after.map(secs))));
     drop(permit);
     let before = Instant::now();
     admission.open(method.class).await;
@@ -63,9 +83,9 @@ async fn fail(
 }
 
 async fn succeed(admission: &Arc<Admission>, method: &'static Method) {
-    let permit = admission.enter(method).await;
+    let permit = admission.call(method).await;
     advance(Duration::from_millis(1)).await;
-    permit.succeeded();
+    permit.ended(None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,16 +129,12 @@ async fn each_reason_pauses_for_its_time() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_flaps_does_not_exceed_the_rate() {
     let admission = admission();
-    let rates = [CallClass::All, CallClass::Instances].map(|class| Rate {
-        class,
-        qps: 1.0,
-        burst: 5,
-    });
-    admission.renew(&rates, false);
+    let rates = [CallClass::All, CallClass::Instances].map(|class| rate(class, 1.0, 5));
+    renew(&admission, &rates, false);
     let started = Instant::now();
     for call in 0..15 {
-        admission.enter(LOOK_UP).await;
-        admission.renew(&rates, call % 2 == 0);
+        admission.call(LOOK_UP).await;
+        renew(&admission, &rates, call % 2 == 0);
     }
     assert_eq!(started.elapsed(), secs(10));
 }
@@ -129,10 +145,10 @@ async fn time_that_is_paused_already_counts_once() {
     let admission = Arc::new(Admission::new(ProviderMetrics::register(&mut registry)));
     let mut together = Vec::new();
     for _ in 0..3 {
-        together.push(admission.enter(ENSURE).await);
+        together.push(admission.call(ENSURE).await);
     }
     for permit in together {
-        permit.failed(&refused(ErrorReason::RateLimited, Some(secs(2))));
+        permit.ended(Some(&refused(ErrorReason::RateLimited, Some(secs(2)))));
         advance(Duration::from_millis(500)).await;
     }
     let mut scrape = String::new();
@@ -152,13 +168,13 @@ async fn time_that_is_paused_already_counts_once() {
 async fn a_class_pauses_alone_except_for_credentials() {
     let admission = admission();
     let shut = |class| admission.paused_until(class).is_some();
-    let permit = admission.enter(LOOK_UP).await;
-    permit.failed(&refused(ErrorReason::RateLimited, None));
+    let permit = admission.call(LOOK_UP).await;
+    permit.ended(Some(&refused(ErrorReason::RateLimited, None)));
     assert!(
         shut(CallClass::Instances) && !shut(CallClass::LoadBalancers) && !shut(CallClass::Routes)
     );
-    let permit = admission.enter(ENSURE).await;
-    permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
+    let permit = admission.call(ENSURE).await;
+    permit.ended(Some(&refused(ErrorReason::CredentialsInvalid, None)));
     assert!(CLASSES.into_iter().all(shut));
     admission.open(CallClass::LoadBalancers).await;
     assert!(!CLASSES.into_iter().any(shut));
@@ -170,12 +186,12 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
     for reason in [ErrorReason::Overloaded, ErrorReason::CloudUnavailable] {
         let mut flying = Vec::new();
         for _ in 0..4 {
-            flying.push(admission.enter(LOOK_UP).await);
+            flying.push(admission.call(LOOK_UP).await);
         }
         let started = Instant::now();
         for permit in flying {
             advance(Duration::from_millis(100)).await;
-            permit.failed(&refused(reason, None));
+            permit.ended(Some(&refused(reason, None)));
         }
         admission.open(CallClass::Instances).await;
         assert_eq!(started.elapsed(), Duration::from_millis(1100));
@@ -188,9 +204,9 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_success_from_before_a_failure_resets_nothing() {
     let admission = admission();
-    let early = admission.enter(LOOK_UP).await;
+    let early = admission.call(LOOK_UP).await;
     let first = fail(&admission, LOOK_UP, ErrorReason::CloudUnavailable, None).await;
-    early.succeeded();
+    early.ended(None);
     drop(early);
     let second = fail(&admission, LOOK_UP, ErrorReason::CloudUnavailable, None).await;
     assert_eq!((first, second), (1, 2));
@@ -199,8 +215,8 @@ async fn a_success_from_before_a_failure_resets_nothing() {
 #[tokio::test(start_paused = true)]
 async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     let admission = admission();
-    let rate = |class, qps, burst| Rate { class, qps, burst };
-    admission.renew(
+    renew(
+        &admission,
         &[
             rate(CallClass::All, 10.0, 1),
             rate(CallClass::LoadBalancers, 1.0, 2),
@@ -211,17 +227,25 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     let started = Instant::now();
     let mut times = Vec::new();
     for _ in 0..4 {
-        admission.enter(ENSURE).await;
+        admission.call(ENSURE).await;
         times.push(started.elapsed().as_millis());
     }
     assert_eq!(times, [0, 100, 1000, 2000]);
-    admission.enter(LOOK_UP).await;
+    admission.call(LOOK_UP).await;
     assert_eq!(started.elapsed().as_millis(), 2100);
+    // A limit that makes no sense limits nothing.
+    for qps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        renew(&admission, &[rate(CallClass::All, qps, 1)], true);
+        drop((
+            admission.call(LOOK_UP).await,
+            admission.try_call(LOOK_UP).unwrap(),
+        ));
+    }
     // Neither extreme makes the arithmetic panic.
     for qps in [f64::MIN_POSITIVE, f64::MAX] {
-        admission.renew(&[rate(CallClass::All, qps, u32::MAX)], true);
-        admission.enter(LOOK_UP).await;
-        let _ = admission.try_enter(LOOK_UP);
+        renew(&admission, &[rate(CallClass::All, qps, u32::MAX)], true);
+        admission.call(LOOK_UP).await;
+        let _ = admission.try_call(LOOK_UP);
     }
 }
 
@@ -232,16 +256,16 @@ async fn a_new_process_starts_afresh_except_for_the_clouds_rate_limit() {
         ErrorReason::CredentialsInvalid,
         ErrorReason::CloudUnavailable,
     ] {
-        let permit = admission.enter(LOOK_UP).await;
-        permit.failed(&refused(reason, None));
-        admission.renew(&[], false);
+        let permit = admission.call(LOOK_UP).await;
+        permit.ended(Some(&refused(reason, None)));
+        renew(&admission, &[], false);
         assert!(admission.paused_until(CallClass::Instances).is_some());
-        admission.renew(&[], true);
+        renew(&admission, &[], true);
         assert!(admission.paused_until(CallClass::Instances).is_none());
     }
-    let permit = admission.enter(LOOK_UP).await;
-    permit.failed(&refused(ErrorReason::RateLimited, None));
-    admission.renew(&[], true);
+    let permit = admission.call(LOOK_UP).await;
+    permit.ended(Some(&refused(ErrorReason::RateLimited, None)));
+    renew(&admission, &[], true);
     assert!(admission.paused_until(CallClass::Instances).is_some());
 }
 
@@ -251,43 +275,40 @@ async fn the_provider_says_how_many_changes_run_at_once_and_looks_do_not_count()
     let at_once = |method| {
         let mut flying = Vec::new();
         while flying.len() < 100
-            && let Some(permit) = admission.try_enter(method)
+            && let Some(permit) = admission.try_call(method)
         {
             flying.push(permit);
         }
         flying.len()
     };
-    admission.allow(CallClass::LoadBalancers, 2);
+    admission.limits.lock().allow(CallClass::LoadBalancers, 2);
     assert_eq!(at_once(ENSURE), 2);
     assert_eq!(at_once(GET), 100);
     assert_eq!(at_once(LOOK_UP), 4);
-    admission.allow(CallClass::LoadBalancers, 64);
+    admission.limits.lock().allow(CallClass::LoadBalancers, 64);
     assert_eq!(at_once(ENSURE), 64);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_call_waits_behind_one_that_is_gone_or_waits_for_something_else() {
     let admission = admission();
-    let rate = |class| Rate {
-        class,
-        qps: 1.0,
-        burst: 1,
-    };
-    admission.renew(&[rate(CallClass::All)], false);
+    renew(&admission, &[rate(CallClass::All, 1.0, 1)], false);
+    // A call that was not made takes no token.
     drop(admission.enter(LOOK_UP).await);
+    assert!(admission.try_call(LOOK_UP).is_some());
     // Gone.
     assert!(
-        timeout(Duration::from_millis(1), admission.enter(LOOK_UP))
+        timeout(Duration::from_millis(1), admission.call(LOOK_UP))
             .await
             .is_err()
     );
     // Paused.
     let started = Instant::now();
-    let permit = admission.enter(ENSURE).await;
-    permit.failed(&refused(ErrorReason::RateLimited, Some(secs(60))));
-    let paused = admission.enter(ENSURE);
+    let permit = admission.call(ENSURE).await;
+    permit.ended(Some(&refused(ErrorReason::RateLimited, Some(secs(60)))));
+    let paused = admission.call(ENSURE);
     let free = async {
-        drop(admission.enter(LOOK_UP).await);
+        drop(admission.call(LOOK_UP).await);
         started.elapsed()
     };
     let (_, free) = tokio::join!(paused, free);

@@ -35,17 +35,12 @@ impl Error {
         }
     }
 
-    /// Message for the owner of the object. A failure that is repeated has the same.
+    /// Message for the owner of the object: of a refusal the provider's own words, for the reason stands beside them in
+    /// the condition. A failure that is repeated has the same.
     pub fn steady(&self) -> String {
-        steady(&self.to_owner())
-    }
-
-    /// Message for the owner of the Service: of a refusal the provider's own words, for the reason stands
-    /// beside them in the condition.
-    fn to_owner(&self) -> String {
         match self {
-            Self::Refused { message, .. } => message.to_string(),
-            error => error.to_string(),
+            Self::Refused { message, .. } => steady(message),
+            error => steady(&error.to_string()),
         }
     }
 

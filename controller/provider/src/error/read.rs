@@ -38,25 +38,27 @@ impl Error {
         let details = pb::Status::decode(status.details())
             .map(|status| status.details)
             .unwrap_or_default();
-        Self::from_peer(rpc, status.code(), status.message(), &details)
+        match Self::from_peer(rpc, status.code(), status.message(), &details) {
+            // A server answers so if it does not have the method.
+            Self::Unexplained {
+                code: Code::Unimplemented,
+                ..
+            }
+            | Self::Refused {
+                reason: ErrorReason::CapabilityDisabled,
+                ..
+            } => Self::NotServed { rpc },
+            error => error,
+        }
     }
 
     /// Returns the error of one item of a batch, or `None` if its code is OK.
     ///
-    /// If one item has UNIMPLEMENTED, the method may still work for others: the outcome of that item is unknown.
+    /// If one item has UNIMPLEMENTED, the method may still work for others.
     pub(crate) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
         let code = Code::from_i32(status.code);
-        (code != Code::Ok).then(|| {
-            match Self::from_peer(rpc, code, &status.message, &status.details) {
-                Self::NotServed { rpc } => Self::unexplained(
-                    rpc,
-                    code,
-                    message_or_default(&status.message),
-                    &status.details,
-                ),
-                error => error,
-            }
-        })
+        let error = || Self::from_peer(rpc, code, &status.message, &status.details);
+        (code != Code::Ok).then(error)
     }
 
     fn from_peer(
@@ -65,65 +67,34 @@ impl Error {
         message: &str,
         details: &[prost_types::Any],
     ) -> Self {
-        let message = message_or_default(message);
-        match sent_reason(details).map(|reason| read_reason(&reason).ok_or(reason)) {
-            // A server answers so if it does not have the method.
-            None if code == Code::Unimplemented => Self::NotServed { rpc },
-            Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
-            None => Self::unexplained(rpc, code, message, details),
-            Some(Ok(reason)) => Self::Refused {
+        let mut message: Arc<str> = match message {
+            "" => "the provider gave no message".into(),
+            message => text::message(message).into(),
+        };
+        let retry_after = retry_after(details);
+        let Some(sent) = sent_reason(details) else {
+            return Self::Unexplained {
                 rpc,
-                reason,
+                code,
                 message,
-                retry_after: retry_after(details),
-                effects: effects(details),
-            },
-            Some(Err(reason)) => {
-                let (code, reason) = (code_name(code), text::cut(&reason, MAX_REASON));
-                Self::UnknownReason {
-                    code,
-                    message: format!(
-                        "{message} ({code} with the reason {reason:?}, which this controller does not know)"
-                    )
-                    .into(),
-                    effects: effects(details),
-                }
-            }
+                retry_after,
+            };
+        };
+        let reason = read_reason(&sent);
+        if reason == ErrorReason::Unspecified {
+            let (code, sent) = (code_name(code), text::cut(&sent, MAX_REASON));
+            message = format!(
+                "{message} ({code} with the reason {sent:?}, which this controller does not know)"
+            )
+            .into();
         }
-    }
-
-    fn unexplained(
-        rpc: &'static str,
-        code: Code,
-        message: Arc<str>,
-        details: &[prost_types::Any],
-    ) -> Self {
-        Self::Unexplained {
+        Self::Refused {
             rpc,
-            code: code_name(code),
-            implied: implied_by(code),
+            reason,
             message,
-            retry_after: retry_after(details),
+            retry_after,
+            effects: effects(details),
         }
-    }
-}
-
-/// The reason implied by a code that came without a reason. `None`: the code could mean anything.
-const fn implied_by(code: Code) -> Option<ErrorReason> {
-    match code {
-        Code::ResourceExhausted => Some(ErrorReason::RateLimited),
-        Code::Unavailable => Some(ErrorReason::CloudUnavailable),
-        Code::Unauthenticated => Some(ErrorReason::CredentialsInvalid),
-        Code::PermissionDenied => Some(ErrorReason::PermissionMissing),
-        Code::InvalidArgument => Some(ErrorReason::InvalidRequest),
-        _ => None,
-    }
-}
-
-fn message_or_default(message: &str) -> Arc<str> {
-    match message {
-        "" => "the provider gave no message".into(),
-        message => text::message(message).into(),
     }
 }
 
@@ -142,16 +113,13 @@ fn oversized_reply(status: &Status) -> Option<String> {
     })
 }
 
-fn error_infos(details: &[prost_types::Any]) -> impl Iterator<Item = pb::ErrorInfo> {
-    details
-        .iter()
-        .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
-        .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
-}
-
 /// Returns the reason in the only `ErrorInfo` of the contract's domain. Two of them are ambiguous, and are ignored.
 fn sent_reason(details: &[prost_types::Any]) -> Option<String> {
-    let mut ours = error_infos(details).filter(|info| info.domain == ERROR_DOMAIN);
+    let infos = details
+        .iter()
+        .filter(|any| any.type_url == ErrorInfo::TYPE_URL);
+    let infos = infos.filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok());
+    let mut ours = infos.filter(|info| info.domain == ERROR_DOMAIN);
     let first = ours.next()?;
     ours.next().is_none().then_some(first.reason)
 }
@@ -172,9 +140,8 @@ fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
     Some(Arc::new(wire::effects(effects)))
 }
 
-/// Parses a reason of the contract: `X`, or `ERROR_REASON_X` as generated code names it.
-fn read_reason(reason: &str) -> Option<ErrorReason> {
+/// Parses a reason of the contract: `X`, or `ERROR_REASON_X` as generated code names it. Another is `Unspecified`.
+fn read_reason(reason: &str) -> ErrorReason {
     let name = reason.strip_prefix(REASON_PREFIX).unwrap_or(reason);
-    ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))
-        .filter(|reason| *reason != ErrorReason::Unspecified)
+    ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}")).unwrap_or_default()
 }

@@ -122,6 +122,21 @@ fn an_unknown_reason_is_a_failure_of_one_key_and_quoted() {
     );
 }
 
+#[test]
+fn an_error_of_single_nodes_may_speak_for_the_class() {
+    use ErrorReason as R;
+    for (reason, always, if_none_answered) in [
+        (R::RateLimited, true, true),
+        (R::CloudUnavailable, false, true),
+        (R::CredentialsInvalid, false, true),
+        (R::MalformedProviderId, false, false),
+    ] {
+        let status = refusal(outrigger_api::code_of(reason), reason_name(reason), None);
+        let speaks = [false, true].map(|none| read(&status).speaks_for_all(none));
+        assert_eq!(speaks, [always, if_none_answered], "{reason:?}");
+    }
+}
+
 /// A provider that maps "not implemented" for one object to UNIMPLEMENTED does not lose the method.
 #[test]
 fn unimplemented_of_one_item_is_not_the_methods() {

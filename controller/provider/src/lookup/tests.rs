@@ -4,11 +4,7 @@ use outrigger_core::{
 };
 
 use super::*;
-use crate::{
-    batch::{BatchAnswer, one_each, speaks_for_all},
-    fixture::result,
-    tests::rig::node,
-};
+use crate::{fixture::result, tests::rig::node};
 
 /// An age.
 fn millis(millis: i32) -> prost_types::Duration {
@@ -36,32 +32,19 @@ fn instances() -> InstancesCapability {
     }
 }
 
-/// Answers that were read of the results of a call.
-#[derive(Debug)]
-struct Read {
-    results: Vec<Result<Lookup, Error>>,
-    strays: usize,
-}
-
-fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, purpose: LookupPurpose) -> Read {
-    let (outcomes, strays) = one_each(names, results, TOOK);
-    let repeats = Repeats::default();
+fn read(
+    names: &[&str],
+    results: Vec<v1::InstanceResult>,
+    purpose: LookupPurpose,
+) -> Vec<Result<Lookup, Error>> {
     let lookups = names.iter().map(|name| NodeLookup {
         node: node(name),
         purpose,
     });
-    let read = |(lookup, outcome): (NodeLookup, BatchAnswer<Outcome>)| LookupAnswer {
-        result: outcome
-            .result
-            .and_then(|outcome| read_batch(outcome, &lookup, TOOK, Some(&instances()), &repeats)),
-        effects: outcome.effects,
-    };
-    let mut answers: Vec<_> = lookups.zip(outcomes).map(read).collect();
-    refuse_shared_ids(&mut answers);
-    Read {
-        results: answers.into_iter().map(|answer| answer.result).collect(),
-        strays,
-    }
+    let lookups: Vec<_> = lookups.collect();
+    let (instances, repeats) = (instances(), Repeats::default());
+    let answers = read_answers(lookups.iter(), results, TOOK, &instances, &repeats);
+    answers.into_iter().map(|answer| answer.result).collect()
 }
 
 fn found(id: &str) -> Outcome {
@@ -132,9 +115,9 @@ fn nonsense_is_never_found_and_never_absent() {
         ),
     ];
     for (case, results) in table {
-        let read = read_results(&["a"], results, FRESH);
-        assert_eq!(read.results.len(), 1);
-        let error = read.results[0].clone().expect_err(case);
+        let read = read(&["a"], results, FRESH);
+        assert_eq!(read.len(), 1);
+        let error = read[0].clone().expect_err(case);
         assert_eq!(error.class(), ErrorClass::Malformed, "{case}");
     }
 }
@@ -147,11 +130,11 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
     };
     let check = |purpose, certainty, age, expected: bool| {
         let absent = absent(certainty, age);
-        let read = read_results(&["a"], vec![result("a", absent)], purpose);
+        let read = read(&["a"], vec![result("a", absent)], purpose);
         let lookup = Lookup::Absent {
             confirmed: expected,
         };
-        assert_eq!(read.results, [Ok(lookup)], "{certainty:?} {age:?}");
+        assert_eq!(read, [Ok(lookup)], "{certainty:?} {age:?}");
     };
     // No clock, no age: asked for this call.
     check(FRESH, Confirmed, None, true);
@@ -168,7 +151,7 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
 }
 
 #[test]
-fn results_come_in_any_order_and_strays_are_counted() {
+fn results_come_in_any_order_and_strays_are_left_out() {
     let results = vec![
         result(
             "c",
@@ -179,15 +162,14 @@ fn results_come_in_any_order_and_strays_are_counted() {
         result("x", found("fake://x")),
         result("a", found("fake://a")),
     ];
-    let read = read_results(&["a", "b", "c"], results, FRESH);
-    assert_eq!(read.strays, 1);
-    let Ok(Lookup::Found(a)) = &read.results[0] else {
-        panic!("{:?}", read.results)
+    let read = read(&["a", "b", "c"], results, FRESH);
+    let Ok(Lookup::Found(a)) = &read[0] else {
+        panic!("{:?}", read)
     };
     assert_eq!(&*a.provider_id, "fake://a");
-    assert!(read.results[1].is_err());
+    assert!(read[1].is_err());
     assert_eq!(
-        read.results[2],
+        read[2],
         Ok(Lookup::NotManaged {
             reason: "no\\ntag".into()
         })
@@ -201,8 +183,8 @@ fn two_nodes_with_one_provider_id_are_both_refused() {
         result("b", found("fake://b")),
         result("c", found("fake://same")),
     ];
-    let read = read_results(&["a", "b", "c"], results, FRESH);
-    let failed: Vec<bool> = read.results.iter().map(Result::is_err).collect();
+    let read = read(&["a", "b", "c"], results, FRESH);
+    let failed: Vec<bool> = read.iter().map(Result::is_err).collect();
     assert_eq!(failed, [true, false, true]);
 }
 
@@ -215,9 +197,9 @@ fn a_view_of_the_state_reads_nothing_else() {
         ..v1::Instance::default()
     };
     let instance = vec![result("a", Outcome::Found(instance))];
-    let read = read_results(&["a"], instance, LookupPurpose::Lifecycle);
-    let Ok(Lookup::Found(instance)) = &read.results[0] else {
-        panic!("{:?}", read.results)
+    let read = read(&["a"], instance, LookupPurpose::Lifecycle);
+    let Ok(Lookup::Found(instance)) = &read[0] else {
+        panic!("{:?}", read)
     };
     assert_eq!(
         (instance.power_state, &*instance.zone),
@@ -227,30 +209,6 @@ fn a_view_of_the_state_reads_nothing_else() {
 
 #[test]
 fn a_node_that_has_a_provider_id_may_be_found_without_one() {
-    let read = read_results(&["a"], vec![result("a", found(""))], FRESH);
-    assert!(read.results[0].is_ok());
-}
-
-#[test]
-fn an_error_of_single_nodes_may_speak_for_the_class() {
-    let refusal = |reason: v1::ErrorReason| Error::Refused {
-        rpc: "x",
-        reason,
-        message: "y".into(),
-        retry_after: None,
-        effects: None,
-    };
-    let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
-        let errors = results.iter().map(|result| result.as_ref().err());
-        assert_eq!(speaks_for_all(errors).is_some(), speaks, "{results:?}");
-    };
-    let fine = || Ok(Lookup::Absent { confirmed: false });
-    let limited = || Err(refusal(v1::ErrorReason::RateLimited));
-    let down = || Err(refusal(v1::ErrorReason::CloudUnavailable));
-    let bad = || Err(refusal(v1::ErrorReason::MalformedProviderId));
-    check(vec![fine(), limited()], true);
-    check(vec![fine(), down()], false);
-    check(vec![down(), down()], true);
-    check(vec![bad(), bad()], false);
-    check(vec![fine(), bad()], false);
+    let read = read(&["a"], vec![result("a", found(""))], FRESH);
+    assert!(read[0].is_ok());
 }

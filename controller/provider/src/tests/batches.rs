@@ -20,7 +20,7 @@ use outrigger_runtime::fence::Fence;
 
 /// Answers after 20 ms; a call about one of `hanging` is never answered.
 fn hang(rig: &Rig, hanging: &'static [&str]) {
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let mut names = request.items.iter().map(|node| &*node.name);
         if names.any(|name| hanging.contains(&name)) {
             return Reply::Hang;
@@ -86,7 +86,7 @@ async fn nodes_whose_lookups_hang_leave_room_for_others() {
 async fn a_stop_withdraws_all_lookups() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|_| Reply::Hang);
+    rig.fake.batch.on(|_| Reply::Hang);
     let fence = Fence::new(|| true, &CancellationToken::new());
     let provider = rig.provider.fenced(fence.clone());
     let began = Instant::now();
@@ -109,7 +109,7 @@ async fn a_stop_withdraws_all_lookups() {
 async fn a_cloud_that_hangs_gets_few_calls_about_single_nodes() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|_| Reply::Hang);
+    rig.fake.batch.on(|_| Reply::Hang);
     let results = look_up(&rig, names(100)).await;
     let late = |(result, took): &(Result<_, _>, _)| result.is_err() && *took <= secs(150);
     assert!(results.values().all(late));
@@ -129,7 +129,7 @@ async fn a_node_that_fails_its_call_fails_no_other_node() {
         let rig = Rig::start();
         rig.wait_until_serving().await;
         let code = refused.code();
-        rig.fake.on_batch(move |request| {
+        rig.fake.batch.on(move |request| {
             if request.items.iter().any(|node| node.name == "node-42") {
                 return Reply::Fail(refused.clone());
             }
@@ -157,7 +157,7 @@ async fn a_batch_is_split_for_errors_of_its_request_and_not_for_ever() {
         let rig = Rig::start();
         rig.wait_until_serving().await;
         let code = error.code();
-        rig.fake.on_batch(move |_| Reply::Fail(error.clone()));
+        rig.fake.batch.on(move |_| Reply::Fail(error.clone()));
         let results = rig.look_up_all(names(100)).await;
         assert!(results.iter().all(Result::is_err));
         assert_eq!(rig.fake.calls(), calls, "{code}");

@@ -32,7 +32,7 @@ async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
     let prefixes = &session.instances.as_ref().unwrap().prefixes;
     assert_eq!(prefixes.owner("fake://x"), ProviderIdOwner::Ours);
     assert_eq!(prefixes.owner("aws://x"), ProviderIdOwner::Foreign);
-    let said = rig.fake.handshakes.lock()[0].clone();
+    let said = rig.fake.handshake.calls()[0].1.clone();
     assert_eq!((said.min_minor, said.max_minor), (1, outrigger_api::MINOR));
     assert_eq!(said.controller_name, "cloud-controller-manager");
     assert_eq!(said.kubernetes_version, "v1.36.3");
@@ -67,10 +67,6 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
         rig.look_up("a").await.unwrap();
         sleep(secs(2)).await;
     }
-    assert!(
-        rig.metrics()
-            .contains("outrigger_provider_reconnects_total 20")
-    );
 }
 
 /// Each library's graceful stop is a GOAWAY, and so is the end of a connection that is old or idle. The next call finds it.
@@ -78,7 +74,7 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
 async fn after_a_goaway_new_calls_go_out_on_a_new_connection_while_old_ones_end() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let slow = request.items.iter().any(|node| node.name == "slow");
         let answer = v1::BatchGetInstancesResponse {
             results: request.items.iter().map(found).collect(),
@@ -133,12 +129,6 @@ async fn each_reason_of_an_outage_is_logged() {
         1,
         "{lines:?}"
     );
-    // It is one outage.
-    let metrics = rig.metrics();
-    for state in ["down", "ready"] {
-        let once = format!("outrigger_provider_state_changes_total{{state={state:?}}} 1\n");
-        assert!(metrics.contains(&once), "{metrics}");
-    }
 }
 
 /// By another process, or by another handshake with the same one.
@@ -203,7 +193,8 @@ async fn a_missing_provider_is_waited_for_and_named() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_ends_when_spoken_to_is_not_asked_in_a_storm() {
     let rig = Rig::with(|_, fake| {
-        fake.on_status(|| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
+        fake.status
+            .on(|_| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
     });
     sleep(secs(100)).await;
     assert!(rig.fake.dials() < 250, "{} dials", rig.fake.dials());
@@ -211,48 +202,29 @@ async fn a_provider_that_ends_when_spoken_to_is_not_asked_in_a_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() {
-    type Introduce = fn(&mut v1::HandshakeResponse);
-    let refused: [(DownCause, &str, Introduce); 4] = [
-        (DownCause::Incompatible, "chose revision 9", |answer| {
-            answer.minor = 9;
-        }),
-        (DownCause::WrongName, "--cloud-provider is fake", |answer| {
-            answer.provider_name = "other".into();
-        }),
-        (DownCause::NoClusterId, "--allow-untagged-cloud", |answer| {
-            answer.without_cluster_id = true;
-        }),
-        (DownCause::BadHandshake, "boot_id", |answer| {
-            answer.boot_id = "x".repeat(65);
-        }),
-    ];
-    for (cause, says, introduce) in refused {
-        let rig = Rig::with(|options, fake| {
-            options.expected_name = Some("fake".into());
-            fake.introduce(introduce);
-        });
-        let started = Instant::now();
-        let state = rig.reaches(is_down(cause)).await;
-        assert!(state.to_string().contains(says), "{state}");
-        assert!(rig.provider.session().is_none());
-        assert!(matches!(
-            rig.look_up("a").await,
-            Err(Error::Unavailable { .. })
-        ));
-        sleep(secs(90)).await;
-        assert_eq!(rig.fake.handshakes.lock().len(), 2);
-        rig.fake.introduce(|_| {});
-        rig.wait_until_serving().await;
-        assert_eq!(started.elapsed(), secs(120));
-        assert_eq!(rig.fake.dials(), 1);
-    }
+async fn a_refused_provider_is_asked_again_each_minute() {
+    let rig = Rig::with(|options, fake| {
+        options.expected_name = Some("fake".into());
+        fake.introduce(|answer| answer.provider_name = "other".into());
+    });
+    let started = Instant::now();
+    let state = rig.reaches(is_down(DownCause::WrongName)).await.to_string();
+    assert!(state.contains("--cloud-provider is fake"), "{state}");
+    assert!(rig.provider.session().is_none());
+    let asked = rig.look_up("a").await;
+    assert!(matches!(asked, Err(Error::Unavailable { .. })));
+    sleep(secs(90)).await;
+    assert_eq!(rig.fake.handshake.calls().len(), 2);
+    rig.fake.introduce(|_| {});
+    rig.wait_until_serving().await;
+    let within = started.elapsed() - secs(120);
+    assert!(within < millis(150), "{within:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_fails_says_why() {
     let fails = |reply: fn() -> Reply<v1::HandshakeResponse>| {
-        let rig = Rig::with(move |_, fake| fake.on_handshake(move |_| reply()));
+        let rig = Rig::with(move |_, fake| fake.handshake.on(move |_| reply()));
         async move { rig.reaches(|state| state.cause().is_some()).await }
     };
     let started = Instant::now();
@@ -290,7 +262,7 @@ async fn a_handshake_that_fails_says_why() {
 async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     let mut rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|_| Reply::Hang);
+    rig.fake.batch.on(|_| Reply::Hang);
     let provider = rig.provider.clone();
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn(async move {

@@ -15,8 +15,8 @@ use crate::{DownCause, Error, ProviderState};
 async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_status(|| Reply::Hang);
-    rig.fake.on_batch(|_| Reply::Hang);
+    rig.fake.status.on(|_| Reply::Hang);
+    rig.fake.batch.on(|_| Reply::Hang);
     // Its own deadline is far away when the connection is given up.
     sleep(secs(9)).await;
     let started = Instant::now();
@@ -34,7 +34,7 @@ async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
     );
     assert_eq!(started.elapsed(), secs(11));
     assert!(state.to_string().contains("hangs"), "{state}");
-    rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+    rig.fake.status.on(|_| Reply::Say(status(Readiness::Ready)));
     timeout(secs(1), rig.wait_until_serving()).await.unwrap();
 }
 
@@ -44,7 +44,8 @@ async fn one_late_heartbeat_loses_nothing() {
     rig.wait_until_serving().await;
     let beats = AtomicUsize::new(0);
     rig.fake
-        .on_status(move || match beats.fetch_add(1, Ordering::Relaxed) {
+        .status
+        .on(move |_| match beats.fetch_add(1, Ordering::Relaxed) {
             0 => Reply::Hang,
             _ => Reply::After(secs(1), Box::new(Reply::Say(status(Readiness::Ready)))),
         });
@@ -60,10 +61,10 @@ async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
     rig.wait_until_serving().await;
     let started = Instant::now();
     let beats = || {
-        let beats = rig.fake.heartbeats.lock();
+        let beats = rig.fake.status.calls();
         let times = beats
             .iter()
-            .map(|beat| beat.duration_since(started).as_secs());
+            .map(|(beat, _)| beat.duration_since(started).as_secs());
         times.collect::<Vec<_>>()
     };
     sleep(secs(25)).await;
@@ -80,10 +81,10 @@ async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_decides_whether_queues_run() {
-    let rig = Rig::with(|_, fake| fake.on_status(|| Reply::Say(status(Readiness::Starting))));
+    let rig = Rig::with(|_, fake| fake.status.on(|_| Reply::Say(status(Readiness::Starting))));
     rig.reaches(|state| *state == ProviderState::Starting).await;
     assert!(timeout(secs(5), rig.wait_until_serving()).await.is_err());
-    rig.fake.on_status(|| {
+    rig.fake.status.on(|_| {
         let mut answer = status(Readiness::Degraded);
         answer.dependencies = vec![
             v1::DependencyStatus {
@@ -116,10 +117,13 @@ async fn readiness_decides_whether_queues_run() {
         rig.metrics()
             .contains("outrigger_provider_quota_remaining{quota=\"calls\"} 7")
     );
-    rig.fake.on_status(|| Reply::Say(status(Readiness::Broken)));
+    rig.fake
+        .status
+        .on(|_| Reply::Say(status(Readiness::Broken)));
     rig.reaches(is_down(DownCause::Broken)).await;
     rig.fake
-        .on_status(|| Reply::Say(status(Readiness::Unspecified)));
+        .status
+        .on(|_| Reply::Say(status(Readiness::Unspecified)));
     rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
         .await;
     // A report of the provider is no reason to disconnect.
@@ -132,18 +136,19 @@ async fn a_new_process_behind_the_connection_is_greeted() {
     rig.wait_until_serving().await;
     rig.fake
         .introduce(|answer| answer.boot_id = "boot-2".into());
-    rig.fake.on_status(|| {
+    rig.fake.status.on(|_| {
         let mut answer = status(Readiness::Ready);
         answer.boot_id = "boot-2".into();
         Reply::Say(answer)
     });
     let other = rig
         .provider
+        .caller
         .shared
         .session_that(|session| &*session.boot_id == "boot-2");
     timeout(secs(60), other).await.unwrap();
     sleep(secs(60)).await;
-    assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (2, 2));
+    assert_eq!((rig.fake.dials(), rig.fake.handshake.calls().len()), (2, 2));
 }
 
 /// Each mistake that a vendor makes with `boot_id`.
@@ -151,7 +156,7 @@ async fn a_new_process_behind_the_connection_is_greeted() {
 async fn a_boot_id_that_never_fits_is_an_outage_with_its_reason_and_no_storm() {
     for (said, quoted) in [("another", "\"another\""), (NO_BOOT_ID, "\"\"")] {
         let rig = Rig::start();
-        rig.fake.on_status(move || {
+        rig.fake.status.on(move |_| {
             let mut answer = status(Readiness::Ready);
             answer.boot_id = said.into();
             Reply::Say(answer)
@@ -163,9 +168,9 @@ async fn a_boot_id_that_never_fits_is_an_outage_with_its_reason_and_no_storm() {
             "{state}"
         );
         sleep(secs(100)).await;
-        let handshakes = rig.fake.handshakes.lock().len();
+        let handshakes = rig.fake.handshake.calls().len();
         assert!(handshakes < 250, "{handshakes}");
-        rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+        rig.fake.status.on(|_| Reply::Say(status(Readiness::Ready)));
         rig.reaches(|state| *state == ProviderState::Ready).await;
     }
 }

@@ -80,10 +80,10 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     for result in Box::pin(changes(&rig)).await {
         result.unwrap();
     }
-    let handshakes = rig.fake.handshakes.lock();
+    let handshakes = rig.fake.handshake.calls();
     let sent: Vec<_> = handshakes
         .iter()
-        .map(|request| &*request.cluster.as_ref().unwrap().uid)
+        .map(|(_, request)| &*request.cluster.as_ref().unwrap().uid)
         .collect();
     assert_eq!(sent, ["", "uid-2"]);
     let (_, ensured) = &rig.fake.balancers.ensure.calls()[0];
@@ -94,17 +94,18 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
 async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_call() {
     let rig = Rig::with(|options: &mut Options, fake: &Fake| {
         options.cluster_uid.clear();
-        fake.on_handshake(|_| Reply::After(secs(5), Box::new(Reply::Say(handshake()))));
+        fake.handshake
+            .on(|_| Reply::After(secs(5), Box::new(Reply::Say(handshake()))));
     });
     sleep(secs(2)).await;
     rig.provider
         .set_cluster_uid(ClusterUid::judge(Some("uid-2"), None));
     rig.wait_until_serving().await;
     let sent = || -> Vec<String> {
-        let handshakes = rig.fake.handshakes.lock();
+        let handshakes = rig.fake.handshake.calls();
         let clusters = handshakes
             .iter()
-            .filter_map(|request| request.cluster.clone());
+            .filter_map(|(_, request)| request.cluster.clone());
         clusters.map(|cluster| cluster.uid).collect()
     };
     assert_eq!(sent(), ["", "uid-2"]);

@@ -29,7 +29,7 @@ pub(super) fn names(count: usize) -> impl Iterator<Item = String> {
 async fn two_thousand_lookups_are_twenty_calls_four_at_a_time() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(millis(20), Box::new(Reply::Say(answer)))
@@ -75,8 +75,8 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
     assert_eq!(started.elapsed(), millis(0));
     let sizes: Vec<usize> = rig
         .fake
-        .batches
-        .lock()
+        .batch
+        .calls()
         .iter()
         .map(|(_, b)| b.items.len())
         .collect();
@@ -106,7 +106,7 @@ async fn lookups_of_one_node_never_share_a_call() {
         ask("uid-2", "", LookupPurpose::Initialization),
         ask("uid-1", "fake://a", LookupPurpose::Initialization),
     );
-    let batches = rig.fake.batches.lock();
+    let batches = rig.fake.batch.calls();
     let mut questions: Vec<_> = batches
         .iter()
         .map(|(_, batch)| {
@@ -150,7 +150,7 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
     });
     result.unwrap();
     {
-        let batches = rig.fake.batches.lock();
+        let batches = rig.fake.batch.calls();
         let names: Vec<_> = batches[0]
             .1
             .items
@@ -165,7 +165,7 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
     sleep(secs(1)).await;
     assert_eq!(rig.fake.calls(), calls);
     // In flight.
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let results = request.items.iter().map(found).collect();
         let answer = v1::BatchGetInstancesResponse { results };
         Reply::After(secs(1), Box::new(Reply::Say(answer)))
@@ -216,8 +216,8 @@ async fn batches_are_cut_to_what_the_provider_takes() {
     }
     let mut sizes: Vec<usize> = rig
         .fake
-        .batches
-        .lock()
+        .batch
+        .calls()
         .iter()
         .map(|(_, b)| b.items.len())
         .collect();
@@ -262,7 +262,7 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
             .await
             .result
             .unwrap();
-        let batches = rig.fake.batches.lock();
+        let batches = rig.fake.batch.calls();
         let request = &batches[0].1;
         assert_eq!(request.context.as_ref().unwrap().cluster_name, "blue");
         let sent = &request.items[0];

@@ -26,7 +26,7 @@ async fn operators_see_the_provider() {
     );
     rig.wait_until_serving().await;
     let refused = refusal(Code::ResourceExhausted, "RATE_LIMITED", None);
-    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    rig.fake.batch.on(move |_| Reply::Fail(refused.clone()));
     rig.look_up("a").await.unwrap_err();
     let unknown = refusal(Code::ResourceExhausted, "SUBNET_FULL", None);
     rig.fake
@@ -59,7 +59,7 @@ async fn operators_see_the_provider() {
     // The values of labels are those of the contract, or ours.
     has(
         "outrigger_provider_rpc_duration_seconds_count{rpc=\"EnsureLoadBalancer\",\
-         code=\"RESOURCE_EXHAUSTED\",reason=\"unknown_reason\"} 1",
+         code=\"UNKNOWN\",reason=\"unknown_reason\"} 1",
     );
     rig.fake.kill();
     rig.reaches(|state| !state.serves()).await;
@@ -79,7 +79,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
                 ..v1::LoadBalancersCapability::default()
             });
         });
-        fake.on_status(|| {
+        fake.status.on(|_| {
             Reply::Say(v1::GetStatusResponse {
                 dependencies: vec![v1::DependencyStatus {
                     name: "api".into(),
@@ -99,7 +99,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
     });
     rig.wait_until_serving().await;
     let limited = || refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(20)));
-    rig.fake.on_batch(move |_| Reply::Fail(limited()));
+    rig.fake.batch.on(move |_| Reply::Fail(limited()));
     rig.look_up("a").await.unwrap_err();
     sleep(secs(5)).await;
     let dump = rig.provider.dump();

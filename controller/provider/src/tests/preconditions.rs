@@ -39,7 +39,7 @@ fn is_fenced<T: std::fmt::Debug>(result: &Result<T, Error>) {
 async fn pause(rig: &Rig, time: Duration) {
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(time));
     let again = limited.clone();
-    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
+    rig.fake.batch.on(move |_| Reply::Fail(limited.clone()));
     let ensure = &rig.fake.balancers.ensure;
     ensure.on(move |_| Reply::Fail(again.clone()));
     rig.look_up("a").await.unwrap_err();
@@ -78,17 +78,15 @@ async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_not_repeated_after_a_new_handshake_without_leave() {
+async fn a_process_that_leads_no_more_calls_nothing() {
     let rig = Rig::balancing(|_| {}).await;
     let (fence, leads) = fence();
     let provider = rig.provider.fenced(fence.clone());
-    rig.fake.balancers.ensure.on(move |_| {
-        leads.store(false, Ordering::Relaxed);
-        Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None))
-    });
-    let web = service("web");
-    is_fenced(&provider.ensure_alone(&web, &targets(["a"])).await);
-    assert_eq!(rig.fake.balancers.ensure.calls().len(), 1);
+    leads.store(false, Ordering::Relaxed);
+    let (web, all) = (service("web"), targets(["a"]));
+    is_fenced(&provider.ensure_alone(&web, &all).await);
+    is_fenced(&provider.load_balancers().get(&web, &all).await);
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
     assert!(fence.is_answered(LEASE));
 }
 
@@ -111,7 +109,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
             .look_up(node("b"), LookupPurpose::Lifecycle),
         provider
             .instances()
-            .list(LookupPurpose::Initialization, Arc::new(|_| true)),
+            .list(LookupPurpose::Initialization, |_| true),
         async {
             sleep(secs(5)).await;
             fence.stop();
@@ -199,7 +197,7 @@ async fn a_change_on_a_connection_that_was_given_up_counts_as_unanswered() {
     let (fence, _) = fence();
     let provider = rig.provider.fenced(fence.clone());
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
-    rig.fake.on_status(|| Reply::Hang);
+    rig.fake.status.on(|_| Reply::Hang);
     let (web, all) = (service("web"), targets(["a"]));
     let ensured = provider.ensure_alone(&web, &all).await;
     assert!(

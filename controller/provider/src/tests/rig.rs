@@ -123,7 +123,7 @@ impl Rig {
 
     /// Waits until calls of `class` are not paused.
     pub(crate) async fn open(&self, class: CallClass) {
-        self.provider.shared.admission.open(class).await;
+        self.provider.caller.shared.admission.open(class).await;
     }
 
     pub(crate) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {
@@ -231,11 +231,11 @@ type Answered = Result<LoadBalancerAnswer, Error>;
 
 /// Calls about load balancers as a loop makes them, without a queue: each waits for its slot by itself.
 impl Provider {
-    /// Returns a slot like [`Provider::slot`], but fails without a provider.
+    /// Returns a slot like [`LoadBalancers::slot`], but fails without a provider.
     async fn slot_now(&self, rpc: &'static str) -> Result<Slot, Error> {
-        let admitted = self.shared.admit(v1::EnsureLoadBalancerRequest::METHOD);
-        let (permit, session) = self.preconditions.wait(rpc, admitted).await??;
-        Ok(Slot::new(permit, session))
+        let caller = &self.caller;
+        let admitted = caller.shared.admit(v1::EnsureLoadBalancerRequest::METHOD);
+        caller.wait(rpc, admitted).await.flatten()
     }
 
     pub(super) async fn ensure_alone(

@@ -288,18 +288,13 @@ async fn a_list_of_routes_is_whole_or_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_route_that_breaks_the_contract_is_left_out_and_counted() {
+async fn a_route_that_breaks_the_contract_is_left_out() {
     let rig = Rig::routing(v1::RoutesCapability::default()).await;
     let listed = list(
         &rig,
         vec![part(&["10.0.0.0/24", "", "10.0.1.0/33", "fd00::/64"], true)],
     );
     assert_eq!(listed.await.unwrap(), ["10.0.0.0/24", "fd00::/64"]);
-    let metrics = rig.metrics();
-    assert!(
-        metrics.contains("outrigger_provider_refused_routes_total 2"),
-        "{metrics}"
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,7 +83,7 @@ async fn an_address_of_services_is_no_load_balancers() {
     let why = "ip \"10.96.0.1\" is inside --service-cluster-ip-range";
     assert!(error.to_string().contains(why), "{error}");
 
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let mut result = found(&request.items[0]);
         if let Some(v1::instance_result::Outcome::Found(instance)) = &mut result.outcome {
             let address = |address: &str| v1::NodeAddress {

@@ -6,7 +6,7 @@ use super::*;
 async fn an_error_of_one_node_is_no_error_of_the_others() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let item = refusal(Code::InvalidArgument, "MALFORMED_PROVIDER_ID", None);
         let error = outrigger_api::RpcStatus {
             code: item.code() as i32,
@@ -37,7 +37,7 @@ async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
-    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
+    rig.fake.batch.on(move |_| Reply::Fail(limited.clone()));
     rig.look_up("a").await.unwrap_err();
     let started = Instant::now();
     let (waited, ()) = tokio::join!(rig.look_up("b"), async {
@@ -57,7 +57,7 @@ async fn an_absence_that_is_not_believed_is_reported_once_a_minute() {
     let warnings = Warnings::listen();
     let rig = Rig::start();
     rig.wait_until_serving().await;
-    rig.fake.on_batch(|request| {
+    rig.fake.batch.on(|request| {
         let absent = |node: &v1::Node| {
             let age = (node.name != "uncertain").then_some(prost_types::Duration {
                 seconds: 1,
@@ -95,7 +95,7 @@ async fn effects_beside_the_error_of_a_whole_call_are_those_of_each_node() {
     let rig = Rig::start();
     rig.wait_until_serving().await;
     let refused = with_effects(&refusal(Code::Internal, "CLOUD_ERROR", None), "key");
-    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    rig.fake.batch.on(move |_| Reply::Fail(refused.clone()));
     let look_up = |name| {
         rig.provider
             .instances()
@@ -120,7 +120,7 @@ async fn effects_on_a_node_stay_within_what_was_declared() {
                 condition_type_prefixes: Vec::new(),
             });
         });
-        fake.on_batch(|request| {
+        fake.batch.on(|request| {
             let effects = v1::KubernetesEffects {
                 remove_annotations: vec!["node.example/a".into(), "service.example/a".into()],
                 remove_conditions: vec!["node.example/A".into()],
