@@ -12,9 +12,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{
-    FutureExt, StreamExt,
-    future::{BoxFuture, ready},
-    stream::{self, FuturesUnordered},
+    FutureExt,
+    future::{BoxFuture, ready, select_all},
 };
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -177,7 +176,10 @@ async fn run<L: ControlLoop>(
     };
     tasks.push(("restarts of the provider", restarts.boxed()));
     tasks.push(("gauges", gauges.boxed()));
-    let tasks = named(tasks);
+    let named = tasks.into_iter();
+    let named = named.map(|(name, task)| task.map(move |()| name).boxed());
+    // All are dropped at the stop.
+    let first_end = async { stop.run_until_cancelled(select_all(named)).await };
 
     let is_open = if L::NEEDS_PROVIDER {
         ProviderState::serves
@@ -202,32 +204,9 @@ async fn run<L: ControlLoop>(
     };
     tokio::select! {
         ((), ()) = async { tokio::join!(work, stopping) } => {}
-        name = first_end(tasks, &stop) => {
+        Some((name, ..)) = first_end => {
             error!(controller = L::NAME, task = name, "task of a controller ended unexpectedly");
         }
-    }
-}
-
-fn named(tasks: Vec<Task>) -> FuturesUnordered<impl Future<Output = &'static str> + Send> {
-    let tasks = tasks.into_iter();
-    tasks
-        .map(|(name, task)| async move {
-            task.await;
-            name
-        })
-        .collect()
-}
-
-/// The name of the first task that ends before `stop`; the others are dropped at the stop.
-async fn first_end(
-    tasks: impl stream::Stream<Item = &'static str>,
-    stop: &CancellationToken,
-) -> &'static str {
-    let first = async move { std::pin::pin!(tasks).next().await };
-    let ended = stop.run_until_cancelled(first).await.flatten();
-    match ended {
-        Some(name) => name,
-        None => std::future::pending().await,
     }
 }
 

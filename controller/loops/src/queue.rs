@@ -198,8 +198,6 @@ impl<K: Key> Observed for Shared<K> {
     }
 
     fn dump(&self) -> String {
-        // Not under the lock: the queue may be long.
-        let keys = self.state.lock().key_states(Instant::now());
-        state::write(self.name, keys)
+        self.state.lock().dump(self.name, Instant::now())
     }
 }

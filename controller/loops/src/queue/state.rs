@@ -1,16 +1,14 @@
 //! The queue as a value: what waits, what runs, what is delayed. Time is a parameter.
 
-mod dump;
-
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Write,
     time::Duration,
 };
 
 use outrigger_core::error_class::SLOW;
 use tokio::time::Instant;
 
-pub(super) use self::dump::write;
 use super::{
     Backoff, Concurrency, Key, Outcome, Priority,
     lanes::{Lanes, Ticket},
@@ -82,6 +80,12 @@ struct Delayed {
 }
 
 impl Entry {
+    /// When it was added, if it waits for a worker or for the end of its run.
+    fn added(&self) -> Option<Added> {
+        let ready = self.ready.as_ref();
+        ready.map(|ready| ready.added).or(self.again)
+    }
+
     fn is_idle(&self) -> bool {
         self.ready.is_none()
             && self.running.is_none()
@@ -314,12 +318,42 @@ impl<K: Key> State<K> {
                 snapshot.unfinished += age;
                 snapshot.longest_running = snapshot.longest_running.max(age);
             }
-            let added = entry.ready.as_ref().map(|r| r.added).or(entry.again);
+            let added = entry.added();
             if let Some(added) = added.filter(|added| added.priority != Priority::Bulk) {
                 snapshot.oldest = snapshot.oldest.max(age(added.since));
             }
         }
         snapshot
+    }
+
+    /// A line for the queue `name`, and one for each of its keys, for people.
+    pub(super) fn dump(&self, name: &str, now: Instant) -> String {
+        let age = |since: Instant| now.saturating_duration_since(since);
+        let left = |delayed: Delayed| delayed.at.saturating_duration_since(now);
+        let line = |(key, entry): (&K, &Entry)| {
+            let mut line = format!("  {key:?}");
+            let running = entry.running.as_ref();
+            let added = entry.added();
+            for (what, time) in [
+                ("in_flight", running.map(|running| age(running.since))),
+                ("waiting", added.map(|added| age(added.since))),
+                ("retry_in", entry.retry.map(left)),
+                ("later_in", entry.later.map(left)),
+            ] {
+                if let Some(time) = time {
+                    // Writing to a string cannot fail.
+                    let _ = write!(line, " {what}={:.3}s", time.as_secs_f64());
+                }
+            }
+            if let Some(added) = added {
+                let _ = write!(line, " priority={:?}", added.priority);
+            }
+            let _ = writeln!(line, " failures={}", entry.failures);
+            line
+        };
+        let mut lines: Vec<_> = self.entries.iter().map(line).collect();
+        lines.sort();
+        format!("{name}: {} keys\n{}", lines.len(), lines.concat())
     }
 
     /// Sets one of the two delays of a key, in place of an earlier one.

@@ -2,9 +2,7 @@
 
 mod metrics;
 mod model;
-mod order;
 mod run;
-mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

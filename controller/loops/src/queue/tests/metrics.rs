@@ -144,11 +144,11 @@ async fn a_dump_shows_each_key_and_what_it_waits_for() {
     rig.at(600 * MS).await;
     assert_eq!(
         metrics.dump(),
-        "Nodes: in_flight=1 waiting=2 delayed=2\n  \
-         \"long\" in_flight=0.200s waiting=0.100s priority=Fresh failures=0\n  \
+        "Nodes: 4 keys\n  \
          \"bulk\" waiting=0.100s priority=Bulk failures=0\n  \
          \"failing\" retry_in=0.035s failures=7\n  \
-         \"later\" later_in=4.800s failures=0\n\
-         service: in_flight=0 waiting=0 delayed=0\n"
+         \"later\" later_in=4.800s failures=0\n  \
+         \"long\" in_flight=0.200s waiting=0.100s priority=Fresh failures=0\n\
+         service: 0 keys\n"
     );
 }

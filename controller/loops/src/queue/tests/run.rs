@@ -1,20 +1,11 @@
-//! Workers, the gate, panics and the end.
+//! Which key goes when, the gate, panics and the end. Random histories are in `model`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::*;
-
-#[tokio::test(start_paused = true)]
-async fn no_more_handlers_at_once_than_asked_for() {
-    let rig = Rig::start(queue(), 2, always_open(), |_, _| (100 * MS, Outcome::Done));
-    for key in ["a", "b", "c", "d", "e"] {
-        rig.add(key);
-    }
-    rig.at(SECOND).await;
-    assert_eq!(rig.times(), [0, 0, 100, 100, 200]);
-}
+use crate::queue::state::State;
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_holds_keys_back_and_lets_handlers_end() {
@@ -125,43 +116,225 @@ async fn a_dropped_run_gives_its_keys_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_of_a_key_that_is_done() {
-    let rig = Rig::one_worker(|_, nth| match nth {
-        0 => (Duration::ZERO, Outcome::Retry),
-        1 => (Duration::ZERO, Outcome::RetryAfter(SECOND)),
-        _ => (Duration::ZERO, Outcome::Done),
-    });
+async fn a_key_that_is_added_while_it_is_worked_on_runs_again_afterwards() {
+    let rig = Rig::start(queue(), 4, always_open(), |_, _| (100 * MS, Outcome::Done));
     rig.add("a");
-    rig.queue.add_after("a", Priority::Bulk, 2 * SECOND);
-    rig.at(5 * SECOND).await;
+    rig.at(10 * MS).await;
+    rig.add("a");
+    rig.add("a");
+    rig.at(SECOND).await;
+    assert_eq!(rig.runs(), [("a", 0), ("a", 100)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fresh_goes_before_bulk_and_first_in_is_first_out() {
+    let queue = queue();
+    queue.add("bulk 1", Priority::Bulk);
+    queue.add("bulk 2", Priority::Bulk);
+    queue.add("fresh 1", Priority::Fresh);
+    queue.add("fresh 2", Priority::Fresh);
+    queue.add("bulk 1", Priority::Bulk);
+    let rig = Rig::start(queue, 1, always_open(), done);
+    rig.at(SECOND).await;
+    assert_eq!(rig.keys(), ["fresh 1", "fresh 2", "bulk 1", "bulk 2"]);
+}
+
+/// Its object is gone, wherever it waits; a run of it ends as it would.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_taken_out_does_not_run() {
+    let queue = queue();
+    queue.add("ready", Priority::Bulk);
+    queue.add_after("later", Priority::Fresh, 10 * MS);
+    queue.add("kept", Priority::Fresh);
+    for key in ["ready", "later", "never added"] {
+        queue.remove(&key);
+    }
+    assert_eq!(queue.depth(), 1);
+    let rig = Rig::start(queue, 1, always_open(), |key, run| match (key, run) {
+        ("kept", 0) => (100 * MS, Outcome::Retry),
+        _ => (100 * MS, Outcome::Done),
+    });
+    rig.at(50 * MS).await;
+    rig.add("kept");
+    rig.queue.remove(&"kept");
+    rig.at(SECOND).await;
+    // For its outcome, and not for the change that is forgotten.
+    assert_eq!(rig.keys(), ["kept", "kept"]);
     assert!(rig.queue.shared.state.lock().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_thousand_keys_pass_in_no_time() {
-    let queue = Queue::new("test", Backoff::default(), &QueueMetrics::default());
+type Runs = Arc<Mutex<Vec<(u128, &'static str)>>>;
+
+/// A queue at work whose keys hold their slot for a second, and of which one may be bulk work.
+fn start(slots: &Arc<Semaphore>, gate: Gate<bool>) -> (Queue<&'static str>, Runs, JoinSet<()>) {
+    let (queue, runs) = (queue(), Runs::default());
+    let (at_work, run_log, slots) = (queue.clone(), Arc::clone(&runs), Arc::clone(slots));
     let start = Instant::now();
-    for key in 0..50_000_u32 {
-        queue.add(key, Priority::Bulk);
-    }
-    let (left, shutdown) = (AtomicUsize::new(50_000), CancellationToken::new());
-    let stop = shutdown.clone();
-    let handler = move |_, _| {
-        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            stop.cancel();
+    let handler = move |key, _, slot: OwnedSemaphorePermit| {
+        let time = start.elapsed().as_millis();
+        run_log.lock().push((time, key));
+        async move {
+            sleep(SECOND).await;
+            drop(slot);
+            Outcome::Done
         }
-        async { Outcome::Done }
     };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let gate = always_open();
-        let concurrency = || Concurrency::of(16);
-        let run = queue.run(concurrency, no_slot, gate, shutdown, each(handler));
-        run.await;
+        let slot = move || -> BoxFuture<'static, OwnedSemaphorePermit> {
+            let slots = Arc::clone(&slots);
+            Box::pin(async { slots.acquire_owned().await.unwrap() })
+        };
+        let concurrency = || Concurrency { all: 8, bulk: 1 };
+        let stop = CancellationToken::new();
+        at_work.run(concurrency, slot, gate, stop, handler).await;
     });
-    tasks.join_next().await;
-    let took = start.elapsed();
-    eprintln!("50,000 keys in {took:?}");
-    // Under a second on an idle machine; the bound is for busy ones.
-    assert!(took < 10 * SECOND, "{took:?}");
+    (queue, runs, tasks)
+}
+
+fn names(runs: &Runs) -> Vec<&'static str> {
+    runs.lock().iter().map(|(_, key)| *key).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_slot_is_for_the_most_urgent_key_that_waits_at_that_time() {
+    let (queue, runs, _tasks) = start(&Arc::new(Semaphore::new(1)), always_open());
+    queue.add_all(["bulk 1", "bulk 2"], Priority::Bulk);
+    queue.add_all(["update 1", "update 2"], Priority::Update);
+    sleep(100 * MS).await;
+    queue.add("fresh", Priority::Fresh);
+    // It is not in flight, so that a change finds it.
+    queue.add("bulk 2", Priority::Fresh);
+    sleep(20 * SECOND).await;
+    let expected = ["update 1", "fresh", "bulk 2", "update 2", "bulk 1"];
+    assert_eq!(names(&runs), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bulk_keys_leave_slots_to_others() {
+    let (queue, runs, _tasks) = start(&Arc::new(Semaphore::new(3)), always_open());
+    queue.add_all(["bulk 1", "bulk 2", "bulk 3"], Priority::Bulk);
+    sleep(100 * MS).await;
+    queue.add("fresh", Priority::Fresh);
+    sleep(5 * SECOND).await;
+    let expected = [
+        (0, "bulk 1"),
+        (100, "fresh"),
+        (1000, "bulk 2"),
+        (2000, "bulk 3"),
+    ];
+    assert_eq!(*runs.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_gate_takes_no_slot() {
+    let (open, gate) = watch::channel(false);
+    let slots = Arc::new(Semaphore::new(1));
+    let (queue, _runs, _tasks) = start(&slots, Gate::new(gate, |open| *open));
+    queue.add("a", Priority::Fresh);
+    sleep(SECOND).await;
+    assert_eq!(slots.available_permits(), 1);
+    open.send(true).unwrap();
+    sleep(MS).await;
+    assert_eq!(slots.available_permits(), 0);
+}
+
+#[test]
+fn backoff_doubles_up_to_its_cap() {
+    let delay = |backoff: Backoff, failures| backoff.delay(failures, Duration::MAX, 0.5);
+    let service = Backoff::new(5 * SECOND, 300 * SECOND);
+    let delays: Vec<_> = (0..8).map(|n| delay(service, n).as_secs()).collect();
+    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
+
+    let default = Backoff::default();
+    for (failures, expected) in [
+        (0, 5 * MS),
+        (1, 10 * MS),
+        (17, 655_360 * MS),
+        (18, 1000 * SECOND),
+        (31, 1000 * SECOND),
+        (u32::MAX, 1000 * SECOND),
+    ] {
+        assert_eq!(
+            delay(default, failures),
+            expected,
+            "after {failures} failures"
+        );
+    }
+    assert_eq!(delay(Backoff::new(9 * SECOND, SECOND), 0), SECOND);
+    assert_eq!(
+        delay(Backoff::new(Duration::MAX, Duration::MAX), 9),
+        Duration::MAX
+    );
+}
+
+#[test]
+fn jitter_takes_up_to_a_fifth_of_a_delay() {
+    let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
+    for (random, expected) in [(0.0, 4000), (0.5, 3600), (1.0, 3200)] {
+        assert_eq!(backoff.delay(2, Duration::MAX, random), expected * MS);
+    }
+    // Below a limit too: a deletion that fails is tried again no later than that.
+    assert_eq!(backoff.delay(9, 30 * SECOND, 0.5), 27 * SECOND);
+}
+
+/// Keys that failed in one call are retried apart. Keys with a malformed answer are retried together: only a call about
+/// both Nodes shows that they have one provider ID.
+#[tokio::test(start_paused = true)]
+async fn keys_that_fail_together_do_not_meet_again() {
+    for (outcome, times) in [
+        (Outcome::Retry, 90..=100),
+        (Outcome::RetrySlowly(300 * SECOND), 1..=1),
+    ] {
+        let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
+        let mut state = State::new(backoff, QueueMetrics::default().counters("test"));
+        let now = Instant::now();
+        for key in 0..100 {
+            state.add(now, key, Priority::Fresh);
+        }
+        let any = Concurrency::of(usize::MAX);
+        while let Some((key, _)) = state.take(now, any) {
+            state.finish(now, &key, outcome);
+        }
+        let mut due = std::collections::BTreeSet::new();
+        while let Some(at) = state.next_due() {
+            due.insert(at);
+            state.fire(at);
+            while let Some((key, _)) = state.take(at, any) {
+                state.finish(at, &key, Outcome::Done);
+            }
+        }
+        assert!(times.contains(&due.len()), "{outcome:?}: {}", due.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_backs_off_and_success_forgets() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        7 => (Duration::ZERO, Outcome::Done),
+        _ => (Duration::ZERO, Outcome::Retry),
+    });
+    rig.add("a");
+    rig.at(SECOND).await;
+    rig.add("a");
+    rig.at(1020 * MS).await;
+    assert_eq!(
+        rig.times(),
+        [0, 5, 15, 35, 75, 155, 315, 635, 1000, 1005, 1015]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_during_backoff_runs_at_once_and_its_failure_is_not_counted() {
+    let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::Retry));
+    rig.add("a");
+    // Failures at 0, 5, 15, 35, 75; the next back-off lasts until 155.
+    for ms in 80..150 {
+        rig.at(ms * MS).await;
+        rig.add("a");
+    }
+    rig.at(400 * MS).await;
+    let expected = [0, 5, 15, 35, 75].into_iter();
+    let expected = expected.chain(80..150).chain([155, 315]);
+    assert_eq!(rig.times(), expected.collect::<Vec<_>>());
 }
