@@ -116,12 +116,8 @@ pub enum Fate {
     Begun(String),
     /// No part of it is left.
     Deleted,
-    /// The provider keeps it on purpose, as with deletion protection.
-    Retained,
-    /// The provider says that it is another controller's.
-    NotManaged,
-    /// Not deleted: repeating brings the same.
-    Failed(String),
+    /// Not deleted, and repeating brings the same.
+    Kept(String),
 }
 
 impl Fate {
@@ -131,22 +127,20 @@ impl Fate {
             Self::Listed => "listed",
             Self::Begun(_) => "begun",
             Self::Deleted => "deleted",
-            Self::Retained => "retained",
-            Self::NotManaged => "not-managed",
-            Self::Failed(_) => "failed",
+            Self::Kept(_) => "kept",
         }
     }
 
-    /// The provider's last words about it, if it is left.
+    /// Why it is left.
     pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Begun(why) | Self::Failed(why) => Some(why),
-            _ => None,
+            Self::Begun(why) | Self::Kept(why) => Some(why),
+            Self::Listed | Self::Deleted => None,
         }
     }
 }
 
-/// Result of a sweep.
+/// Result of a list or of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
     /// All that was listed.
@@ -156,6 +150,15 @@ pub struct Swept {
 }
 
 impl Swept {
+    /// Nothing of `objects` was deleted.
+    pub fn listed(objects: Vec<Leftover>) -> Self {
+        let objects = objects.into_iter();
+        Self {
+            objects: objects.map(|object| (object, Fate::Listed)).collect(),
+            unfinished: None,
+        }
+    }
+
     /// Returns true if the cloud has nothing of the cluster any more.
     pub fn is_clean(&self) -> bool {
         let is_deleted = |(_, fate): &(Leftover, Fate)| *fate == Fate::Deleted;
@@ -291,7 +294,7 @@ impl Sweep {
                 break;
             }
             let deletions = due.values().map(|object| async {
-                let fate = self.delete(object).await.unwrap_or_else(Fate::Failed);
+                let fate = self.delete(object).await.unwrap_or_else(Fate::Kept);
                 log(object, &fate);
                 self.note(object, fate);
             });
@@ -313,12 +316,6 @@ impl Sweep {
 
     /// Deletes one, and repeats that until the answer is final.
     async fn delete(&self, object: &Leftover) -> Result<Fate, String> {
-        let begun = || {
-            let mut fates = self.fates.lock();
-            if let Some((_, fate @ (Fate::Listed | Fate::Deleted))) = fates.get_mut(&object.key()) {
-                *fate = Fate::Begun("no answer yet".to_owned());
-            }
-        };
         match object {
             Leftover::LoadBalancer(balancer) => {
                 let owner = balancer.service.as_ref();
@@ -326,14 +323,17 @@ impl Sweep {
                     "the provider does not say by its UID which Service it was made for, and deletes by that",
                 )?;
                 let service = service_of(owner);
+                let kept = |why: &str| Answer::Final(Fate::Kept(why.to_owned()));
                 let deleting = self.repeat(Some(object), async || {
                     let balancers = self.provider.load_balancers();
-                    let slot = balancers.slot().await;
-                    begun();
-                    let answer = balancers.delete(slot, &service).await?;
+                    let answer = balancers.delete(balancers.slot().await, &service).await?;
                     Ok(match answer.disposition {
-                        Disposition::Retained => Answer::Final(Fate::Retained),
-                        Disposition::NotManaged => Answer::Final(Fate::NotManaged),
+                        Disposition::Retained => {
+                            kept("the provider keeps it on purpose, as with deletion protection")
+                        }
+                        Disposition::NotManaged => {
+                            kept("the provider says that it is another controller's")
+                        }
                         Disposition::InProgress => Answer::InProgress(answer.retry_after),
                         // No other one answers a deletion.
                         _ => Answer::Final(Fate::Deleted),
@@ -343,7 +343,6 @@ impl Sweep {
             }
             Leftover::Route(route) => {
                 let deleting = self.repeat(Some(object), async || {
-                    begun();
                     let answer = self.provider.routes().delete(route.clone(), || true).await;
                     answer.result.map(|_| Answer::Final(Fate::Deleted))
                 });
@@ -361,7 +360,13 @@ impl Sweep {
         object: Option<&Leftover>,
         call: impl AsyncFn() -> Result<Answer<T>, Error>,
     ) -> Result<T, String> {
+        let begun = |last: &str| {
+            if let Some(object) = object {
+                self.note(object, Fate::Begun(last.to_owned()));
+            }
+        };
         let mut failures = 0;
+        begun("no answer yet");
         loop {
             let (last, wait) = match call().await {
                 Ok(Answer::Final(answer)) => return Ok(answer),
@@ -387,9 +392,7 @@ impl Sweep {
                     (error.to_string(), wait)
                 }
             };
-            if let Some(object) = object {
-                self.note(object, Fate::Begun(last));
-            }
+            begun(&last);
             sleep(wait).await;
         }
     }

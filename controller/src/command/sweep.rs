@@ -19,7 +19,7 @@ use outrigger_runtime::{
     telemetry::{Logging, Telemetry},
 };
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -119,13 +119,14 @@ impl SweepCommand {
             why = &mut stop => return Err(Refusal(format!("nothing was begun: {why}"))),
             begun = begun => begun?,
         };
-        if !self.yes || listed.is_empty() {
-            self.print_listed(&listed);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let swept = sweep.run(stop).await;
-        self.print_swept(&swept);
-        Ok(if swept.is_clean() {
+        let deletes = self.yes && !listed.is_empty();
+        let swept = if deletes {
+            sweep.run(stop).await
+        } else {
+            Swept::listed(listed)
+        };
+        println!("{}", self.show(&swept));
+        Ok(if !deletes || swept.is_clean() {
             ExitCode::SUCCESS
         } else {
             ExitCode::from(LEFT)
@@ -208,75 +209,50 @@ impl SweepCommand {
 }
 
 impl SweepCommand {
-    /// Prints what the provider has.
-    fn print_listed(&self, listed: &[Leftover]) {
-        let objects = listed.iter().map(|object| (object, &Fate::Listed));
-        let end = match listed.len() {
-            0 => format!("nothing of the cluster {}", self.cluster_uid),
-            count => format!(
-                "{count} objects of the cluster {}; --yes deletes them",
-                self.cluster_uid
-            ),
-        };
-        self.print(&objects.collect::<Vec<_>>(), None, &end);
-    }
-
-    /// Prints what became of it.
-    fn print_swept(&self, swept: &Swept) {
-        let objects: Vec<_> = swept
-            .objects
-            .iter()
-            .map(|(object, fate)| (object, fate))
-            .collect();
-        let is_deleted = |(_, fate): &&(&Leftover, &Fate)| **fate == Fate::Deleted;
+    /// Everything that was listed, with what became of it.
+    fn show(&self, swept: &Swept) -> String {
+        let Swept {
+            objects,
+            unfinished,
+        } = swept;
+        let uid = &self.cluster_uid;
+        if self.output == OutputForm::Json {
+            let entry = |(object, fate): &(Leftover, Fate)| {
+                json!({
+                    "kind": object.kind(),
+                    "name": object.name(),
+                    "for": object.owner(),
+                    "state": fate.as_str(),
+                    "error": fate.why(),
+                })
+            };
+            let objects: Vec<_> = objects.iter().map(entry).collect();
+            let shown = json!({"clusterUid": uid, "objects": objects, "unfinished": unfinished});
+            return format!("{shown:#}");
+        }
+        if objects.is_empty() {
+            return format!("nothing of the cluster {uid}");
+        }
+        let mut table = new_table(["KIND", "OBJECT", "FOR", "STATE", "WHY"]);
+        for (object, fate) in objects {
+            table.add_row([
+                object.kind(),
+                &object.name(),
+                &object.owner(),
+                fate.as_str(),
+                fate.why().unwrap_or_default(),
+            ]);
+        }
+        let is_deleted = |(_, fate): &&(Leftover, Fate)| *fate == Fate::Deleted;
         let deleted = objects.iter().filter(is_deleted).count();
         let left = objects.len() - deleted;
-        let end = match &swept.unfinished {
+        let end = match unfinished {
+            _ if !self.yes => format!("{left} objects of the cluster {uid}; --yes deletes them"),
             Some(why) => format!("{deleted} objects deleted, {left} not; more may be left: {why}"),
             None => format!("{deleted} objects deleted, {left} left"),
         };
-        self.print(&objects, swept.unfinished.as_deref(), &end);
+        format!("{}\n\n{end}", table.trim_fmt())
     }
-
-    fn print(&self, objects: &[(&Leftover, &Fate)], unfinished: Option<&str>, end: &str) {
-        let text = if self.output == OutputForm::Json {
-            let objects: Vec<_> = objects
-                .iter()
-                .map(|(object, fate)| entry(object, fate))
-                .collect();
-            let shown = json!({
-                "clusterUid": self.cluster_uid,
-                "objects": objects,
-                "unfinished": unfinished,
-            });
-            format!("{shown:#}")
-        } else if objects.is_empty() {
-            end.to_owned()
-        } else {
-            let mut table = new_table(["KIND", "OBJECT", "FOR", "STATE", "WHY"]);
-            for (object, fate) in objects {
-                table.add_row([
-                    object.kind(),
-                    &object.name(),
-                    &object.owner(),
-                    fate.as_str(),
-                    fate.why().unwrap_or_default(),
-                ]);
-            }
-            format!("{}\n\n{end}", table.trim_fmt())
-        };
-        println!("{text}");
-    }
-}
-
-fn entry(object: &Leftover, fate: &Fate) -> Value {
-    json!({
-        "kind": object.kind(),
-        "name": object.name(),
-        "for": object.owner(),
-        "state": fate.as_str(),
-        "error": fate.why(),
-    })
 }
 
 #[cfg(test)]
