@@ -11,7 +11,6 @@
 mod api_server;
 mod cluster;
 pub mod config;
-mod configz;
 pub mod controllers;
 mod election;
 mod logging;
@@ -25,7 +24,7 @@ mod webhook;
 
 use std::{collections::BTreeMap, env, ffi::OsString, process::ExitCode, time::Duration};
 
-use crate::server::settings::PageSettings;
+use crate::server::settings::AccessSettings;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches, Parser,
     builder::Str, error::ErrorKind, parser::ValueSource,
@@ -35,16 +34,9 @@ use outrigger_runtime::VERSION;
 
 pub use self::config::Config;
 use self::{
-    api_server::ApiServerFlags,
-    cluster::ClusterFlags,
-    controllers::Controllers,
-    election::ElectionFlags,
-    logging::LoggingFlags,
-    nodes::NodeFlags,
-    provider::ProviderFlags,
-    service::ServiceFlags,
-    serving::{AccessFlags, ServingFlags},
-    webhook::WebhookFlags,
+    api_server::ApiServerFlags, cluster::ClusterFlags, controllers::Controllers,
+    election::ElectionFlags, logging::LoggingFlags, nodes::NodeFlags, provider::ProviderFlags,
+    service::ServiceFlags, serving::ServingFlags, webhook::WebhookFlags,
 };
 pub(crate) use self::{cluster::cluster_uid, provider::DEFAULT_ENDPOINT};
 
@@ -105,7 +97,7 @@ struct Flags {
     #[command(flatten)]
     serving: ServingFlags,
     #[command(flatten)]
-    access: AccessFlags,
+    access: AccessSettings,
     #[command(flatten)]
     logging: LoggingFlags,
 }
@@ -275,12 +267,8 @@ impl Flags {
             route: self.cluster.route(ipam.as_ref(), self.nodes.selector()),
             serving: self.serving.settings()?,
             webhook: self.webhook.settings(&self.serving, &mut warnings)?,
-            authentication: self.access.authentication(),
-            authorization: self.access.authorization(),
-            pages: PageSettings {
-                configz: configz::object(self),
-                profiling: self.profiling,
-            },
+            access: self.access.clone(),
+            profiling: self.profiling,
             history_bytes: usize::from(self.history_memory) << 20,
             cluster: self.cluster.facts(),
             cluster_uid: self.cluster.cluster_uid.as_deref().map(Box::from),

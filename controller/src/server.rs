@@ -21,25 +21,26 @@ mod health;
 mod listener;
 mod metrics;
 mod pages;
-mod places;
 pub mod settings;
 mod tls;
 
 use std::{future::ready, sync::Arc};
 
 use axum::{middleware, routing::get};
-use http::HeaderMap;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    access::{Access, AccessError, ClientCa},
+    access::{Access, ClientCa},
     health::{Checks, Scope},
-    listener::{BindError, Peer, Server},
+    listener::{Peer, Server, ServingMetrics},
     pages::Pages,
-    places::ServingMetrics,
-    tls::TlsError,
 };
+
+/// A flag cannot be followed: its file, its certificate or its port cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SetupError(String);
 
 /// Contents of the server, and the access to them.
 pub struct ServerParts {
@@ -51,7 +52,7 @@ pub struct ServerParts {
     pub access: Arc<Access>,
     /// Everything else.
     pub pages: Pages,
-    /// Counts connections; it is in the registry.
+    /// Those of connections; they are in the registry.
     pub metrics: ServingMetrics,
 }
 
@@ -60,7 +61,7 @@ impl Server {
     /// certificates and CAs again when they change.
     pub async fn run(self, parts: ServerParts, stop: CancellationToken) {
         let (access, registry) = (parts.access, parts.registry);
-        let scrape = move |headers: HeaderMap| ready(metrics::answer(&registry, &headers));
+        let scrape = move || ready(metrics::answer(&registry));
         let router = health::router(&parts.checks)
             .merge(parts.pages.router())
             .route("/metrics", get(scrape))

@@ -76,7 +76,7 @@ fn no_flags_are_a_complete_configuration() {
     let serving = config.serving.expect("a server");
     assert_eq!(serving.port, 10258);
     assert_eq!(serving.certificate, Certificate::SelfSigned);
-    assert_eq!(config.authorization.always_allow_paths.len(), 3);
+    assert_eq!(config.access.authorization_always_allow_paths.len(), 3);
     assert_eq!(config.plan, None);
     assert_eq!(config.lifecycle.limits, DeletionLimits::default());
     let service = config.service;
@@ -171,6 +171,7 @@ fn flags_without_effect_are_accepted_with_a_warning_when_they_are_set() {
         "disable-http2-serving",
         "enable-leader-migration",
         "permit-address-sharing",
+        "use-service-account-credentials",
         "webhook-disable-http2-serving",
     ];
     for (names, why) in &NO_EFFECT {

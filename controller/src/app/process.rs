@@ -73,7 +73,7 @@ impl<'a> Process<'a> {
         let webhook = config.webhook.as_ref().filter(|_| serves);
         let webhook = webhook.map(|webhook| serve_webhook(webhook, &metrics, tasks, &end));
         let webhook = webhook.transpose()?;
-        let pages = Pages::new(config.pages.clone(), set_verbosity);
+        let pages = Pages::new(config.profiling, set_verbosity);
         let clients = Clients::new(api_server, metrics.client.clone()).await;
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
         let api_server = clients.server();
@@ -109,11 +109,7 @@ impl<'a> Process<'a> {
         registry: Registry,
         tasks: &mut Supervisor,
     ) -> Result<(), Fatal> {
-        let access = Access::new(
-            &self.config.authentication,
-            &self.config.authorization,
-            &self.metrics.client,
-        );
+        let access = Access::new(&self.config.access, &self.metrics.client);
         let access = access.await.map_err(|error| Fatal::setup(&error))?;
         let access = Arc::new(access);
         self.https_access = Some(Arc::clone(&access));
@@ -260,7 +256,7 @@ fn serve_webhook(
         .transpose()
         .map_err(|error| Fatal::setup(&error))?;
     let webhook = Arc::new(WebhookServer::new(client_ca, metrics.webhook.clone()));
-    let connections = metrics.serving.of("webhook");
+    let connections = metrics.serving.clone();
     let running = Arc::clone(&webhook).run(server, connections, stop.clone());
     tasks.spawn("HTTPS server of the webhook", running);
     Ok(webhook)

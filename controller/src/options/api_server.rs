@@ -7,19 +7,20 @@ use outrigger_core::go_duration;
 use outrigger_kube::client::{Budget, Source};
 
 use super::given;
+use crate::server::settings::{GivenPath, given_path};
 
 #[derive(Args)]
 #[command(next_help_heading = "API server")]
 pub(super) struct ApiServerFlags {
     /// Burst of requests to the API server, for each client; 0: the default.
     #[arg(long, default_value = "2000")]
-    pub(super) kube_api_burst: u32,
+    kube_api_burst: u32,
     /// Requests per second to the API server, for each client; 0: the default; negative: no limit.
     #[arg(long, default_value = "1000", value_parser = rate)]
-    pub(super) kube_api_qps: f32,
+    kube_api_qps: f32,
     /// Kubeconfig with address and credentials for the API server; empty: the Pod's service account.
-    #[arg(long, default_value = "")]
-    pub(super) kubeconfig: String,
+    #[arg(long, default_value = "", value_parser = given_path)]
+    kubeconfig: GivenPath,
     /// URL of the API server; overrides that of the kubeconfig.
     #[arg(long, default_value = "")]
     master: String,
@@ -40,7 +41,7 @@ fn rate(text: &str) -> Result<f32, &'static str> {
 impl ApiServerFlags {
     pub(super) fn source(&self) -> Source {
         Source {
-            kubeconfig: given(&self.kubeconfig),
+            kubeconfig: self.kubeconfig.clone(),
             master: given(&self.master),
         }
     }

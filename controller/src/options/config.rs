@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::server::settings::{Authentication, Authorization, PageSettings, Serving};
+use crate::server::settings::{AccessSettings, Serving};
 use clap::ValueEnum;
 use outrigger_core::{effects::GrantedPrefixes, ipam::Allocator, lease::Durations};
 use outrigger_kube::client::{Budget, Source};
@@ -59,12 +59,10 @@ pub struct Config {
     pub serving: Option<Serving>,
     /// The admission webhook; absent without `--webhooks`.
     pub webhook: Option<WebhookSettings>,
-    /// Authentication of callers of the HTTPS server.
-    pub authentication: Authentication,
-    /// Their authorization.
-    pub authorization: Authorization,
-    /// Pages for people on the HTTPS server.
-    pub pages: PageSettings,
+    /// Authentication and authorization of callers of the HTTPS server.
+    pub access: AccessSettings,
+    /// `--profiling`: the HTTPS server has pages below `/debug/`.
+    pub profiling: bool,
     /// Bytes of memory for the last decisions; 0: none.
     pub history_bytes: usize,
     /// Levels and formats of the log.

@@ -3,10 +3,22 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 16] = [
+pub const NO_EFFECT: [(&[&str], &str); 18] = [
     (
         &["authentication-tolerate-lookup-failure"],
         "a lookup that fails is tried again each minute, and keeps no process from starting",
+    ),
+    (
+        &[
+            "authentication-token-webhook-cache-ttl",
+            "authorization-webhook-cache-authorized-ttl",
+            "authorization-webhook-cache-unauthorized-ttl",
+        ],
+        "the answer of a review is believed for 10 s, upstream's default",
+    ),
+    (
+        &["cert-dir", "webhook-cert-dir"],
+        "a certificate in files is named by --tls-cert-file or --webhook-tls-cert-file; another one is made in memory",
     ),
     (
         &["cloud-config"],

@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
-use crate::{server::settings::Serving, webhook::WEBHOOK};
+use crate::{
+    server::settings::{GivenPath, Serving, given_path},
+    webhook::WEBHOOK,
+};
 use clap::Args;
 
-use super::{config::WebhookSettings, controllers, given, items, serving::ServingFlags, tls};
+use super::{config::WebhookSettings, controllers, items, serving::ServingFlags, tls};
 
 #[derive(Args)]
 #[command(next_help_heading = "Webhook")]
@@ -13,26 +16,22 @@ pub(super) struct WebhookFlags {
     /// Address to listen on at --webhook-secure-port. 0.0.0.0 and :: stand for all interfaces and IP families.
     #[arg(long, default_value = "0.0.0.0")]
     webhook_bind_address: IpAddr,
-    /// Directory of cloud-controller-manager.crt and cloud-controller-manager.key, generated if missing.
-    /// Ignored with --webhook-tls-cert-file.
-    #[arg(long, default_value = "")]
-    webhook_cert_dir: String,
     /// File with CAs; a client of the webhooks needs a certificate that one of them has signed. Empty:
     /// any client is answered.
-    #[arg(long, default_value = "")]
-    webhook_client_ca_file: String,
+    #[arg(long, default_value = "", value_parser = given_path)]
+    webhook_client_ca_file: GivenPath,
     /// Port of the webhooks; 0: none.
     #[arg(long, default_value = "10260")]
     webhook_secure_port: u16,
     /// File with the certificate for webhooks, followed by its chain; reloaded when it changes.
-    #[arg(long, default_value = "")]
-    webhook_tls_cert_file: String,
+    #[arg(long, default_value = "", value_parser = given_path)]
+    webhook_tls_cert_file: GivenPath,
     /// The same as --tls-min-version, for webhooks.
     #[arg(long, default_value = "", value_parser = tls::VERSIONS)]
     webhook_tls_min_version: String,
     /// File with the private key of --webhook-tls-cert-file.
-    #[arg(long, default_value = "")]
-    webhook_tls_private_key_file: String,
+    #[arg(long, default_value = "", value_parser = given_path)]
+    webhook_tls_private_key_file: GivenPath,
     /// Webhooks to serve, in the form of --controllers. Known is persistentvolume-labels.
     #[arg(long, value_delimiter = ',')]
     pub(super) webhooks: Vec<String>,
@@ -51,11 +50,11 @@ impl WebhookFlags {
                 "--webhook-secure-port cannot be the same value as --secure-port".to_owned(),
             );
         }
-        let files = [
+        let files = (
             &self.webhook_tls_cert_file,
             &self.webhook_tls_private_key_file,
-        ];
-        let certificate = tls::certificate("webhook-", files, &self.webhook_cert_dir)?;
+        );
+        let certificate = tls::certificate("webhook-", files)?;
         let named = items(&self.webhooks);
         if controllers::evaluate(&named, &[[WEBHOOK]], "webhooks")? != [true] {
             return Ok(None);
@@ -78,7 +77,7 @@ impl WebhookFlags {
                 min_tls: tls::min_version(&self.webhook_tls_min_version),
                 permit_port_sharing: https.permit_port_sharing,
             },
-            client_ca: given(&self.webhook_client_ca_file),
+            client_ca: self.webhook_client_ca_file.clone(),
         }))
     }
 }

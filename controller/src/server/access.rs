@@ -5,21 +5,12 @@
 //!                    │                │
 //!       CAs: flag or ConfigMap   TokenReview
 //!          ─► system:masters ─► always-allow paths ─► SubjectAccessReview ─► answer
-//!
-//!  before the CAs of the cluster are known: ─► always-allow paths ─► answer
 //! ```
 
 mod client_ca;
 mod reviews;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use axum::{
     Extension,
@@ -37,13 +28,12 @@ use outrigger_runtime::{log_repeated, telemetry::Repeats};
 use tracing::warn;
 
 pub use self::client_ca::ClientCa;
-#[cfg(test)]
-pub(crate) use self::reviews::IN_FLIGHT;
 use self::reviews::Reviews;
 use super::{
+    SetupError,
     answer::{self, Answer},
     listener::Peer,
-    settings::{Authentication, Authorization},
+    settings::AccessSettings,
 };
 
 /// Any client can cause reviews: upstream's rate (AUTH-6).
@@ -52,22 +42,13 @@ const BUDGET: Budget = Budget {
     burst: 400,
 };
 
-/// A flag, its file or the CAs of the cluster cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct AccessError(String);
-
-/// Decides about each request.
-///
-/// Before [`Self::look_up`] has found out whose certificates to trust, paths that need no right are
-/// open, and any other answers 503.
+/// Decides about each request. Client certificates count for nothing before [`Self::look_up`].
 ///
 /// RBAC: `system:auth-delegator` (create `tokenreviews` and `subjectaccessreviews`), and the Role
 /// `extension-apiserver-authentication-reader` in `kube-system`.
 pub struct Access {
     client_ca: ClientCa,
-    is_pending: AtomicBool,
-    pub(crate) reviews: Reviews,
+    reviews: Reviews,
     free: Vec<String>,
     repeats: Repeats,
 }
@@ -75,9 +56,6 @@ pub struct Access {
 /// Why a request is not answered.
 #[derive(Debug, thiserror::Error)]
 enum Denial {
-    /// It is not known yet who may ask.
-    #[error("The API server, which knows who may see this, has not been reached yet; see /readyz.")]
-    Early,
     /// A credential is not good.
     #[error("{0}")]
     Unauthorized(String),
@@ -87,9 +65,6 @@ enum Denial {
     /// The API server gave no answer that can be used.
     #[error("Internal Server Error: {0}")]
     Failed(String),
-    /// Too many reviews are in flight.
-    #[error("Too many requests, please try again later.")]
-    Overloaded,
 }
 
 impl Access {
@@ -98,60 +73,58 @@ impl Access {
     /// # Errors
     /// A kubeconfig or a file that cannot be used.
     pub async fn new(
-        authentication: &Authentication,
-        authorization: &Authorization,
+        settings: &AccessSettings,
         metrics: &ClientMetrics,
-    ) -> Result<Self, AccessError> {
+    ) -> Result<Self, SetupError> {
         let build = async |flag, kubeconfig| client(flag, kubeconfig, metrics).await;
-        let reviewer = authentication.kubeconfig.as_ref();
-        let reviewer = build("--authentication-kubeconfig", reviewer).await?;
-        if reviewer.is_none() && !authentication.skip_lookup {
+        let kubeconfig = settings.authentication_kubeconfig.as_ref();
+        let reviewer = build("--authentication-kubeconfig", kubeconfig).await?;
+        if reviewer.is_none() && !settings.authentication_skip_lookup {
             warn!(
                 "No authentication-kubeconfig provided, so tokens won't work, nor client certificates without \
                  --client-ca-file."
             );
         }
-        let judge = authorization.kubeconfig.as_ref();
-        let judge = build("--authorization-kubeconfig", judge).await?;
+        let kubeconfig = settings.authorization_kubeconfig.as_ref();
+        let judge = build("--authorization-kubeconfig", kubeconfig).await?;
         if judge.is_none() {
             warn!(
                 "No authorization-kubeconfig provided, so SubjectAccessReview of authorization \
                  tokens won't work."
             );
         }
-        Self::with(authentication, authorization, reviewer, judge)
+        Self::with(settings, reviewer, judge)
     }
 
     /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
     pub(crate) fn with(
-        authentication: &Authentication,
-        authorization: &Authorization,
+        settings: &AccessSettings,
         reviewer: Option<Api>,
         judge: Option<Api>,
-    ) -> Result<Self, AccessError> {
-        let free = &authorization.always_allow_paths;
+    ) -> Result<Self, SetupError> {
+        let mut free = settings.authorization_always_allow_paths.clone();
+        free.retain(|path| !path.is_empty());
         if let Some(pattern) = free.iter().find(|path| star(path).0.contains('*')) {
             let text = format!("only trailing * allowed in {pattern:?}");
-            return Err(AccessError(text));
+            return Err(SetupError(text));
         }
-        let client_ca = match &authentication.client_ca_file {
+        let looks_up = !settings.authentication_skip_lookup;
+        let client_ca = match &settings.client_ca_file {
             Some(path) => ClientCa::read("--client-ca-file", path.clone())?,
-            None => ClientCa::of_cluster(reviewer.clone().filter(|_| !authentication.skip_lookup)),
+            None => ClientCa::of_cluster(reviewer.clone().filter(|_| looks_up)),
         };
         Ok(Self {
             client_ca,
-            is_pending: AtomicBool::new(true),
-            reviews: Reviews::new(authentication, authorization, reviewer, judge),
-            free: free.clone(),
+            reviews: Reviews::new(reviewer, judge),
+            free,
             repeats: Repeats::default(),
         })
     }
 
-    /// Reads the CAs from the cluster for the first time; from then on requests are decided about. Client certificates count
-    /// for nothing as long as the CAs cannot be read.
+    /// Reads the CAs from the cluster for the first time. Client certificates count for nothing as long as they cannot be
+    /// read.
     pub async fn look_up(&self) {
         self.client_ca.reread().await;
-        self.is_pending.store(false, Relaxed);
     }
 
     /// Reads the CAs again and again. Runs beside the server.
@@ -170,13 +143,8 @@ impl Access {
 
     async fn allow(&self, request: &request::Parts, peer: &Peer) -> Result<(), Denial> {
         let path = request.uri.path();
-        let is_free = self.is_free(path);
-        if self.is_pending.load(Relaxed) {
-            // A probe must not fail for want of the API server, whoever sends it.
-            return is_free.then_some(()).ok_or(Denial::Early);
-        }
         let caller = self.caller(request, peer).await?;
-        if is_free || caller.groups.iter().any(|group| group == "system:masters") {
+        if self.is_free(path) || caller.groups.iter().any(|group| group == "system:masters") {
             return Ok(());
         }
         let verb = request.method.as_str().to_ascii_lowercase();
@@ -211,8 +179,7 @@ impl Access {
 
     fn answer(&self, denial: &Denial, peer: &Peer) -> Answer {
         let text = denial.to_string();
-        let mut answer = match denial {
-            Denial::Early => return answer::error(StatusCode::SERVICE_UNAVAILABLE, &text),
+        let answer = match denial {
             Denial::Forbidden(_) => {
                 return answer::status(StatusCode::FORBIDDEN, "Forbidden", &text);
             }
@@ -220,7 +187,6 @@ impl Access {
                 answer::status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
             }
             Denial::Failed(_) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text),
-            Denial::Overloaded => answer::error(StatusCode::TOO_MANY_REQUESTS, &text),
         };
         let (cause, error) = (answer.status().as_str().to_owned(), text);
         log_repeated!(
@@ -232,10 +198,6 @@ impl Access {
             error,
             "HTTPS request refused"
         );
-        if matches!(denial, Denial::Overloaded) {
-            let seconds = HeaderValue::from_static("1");
-            answer.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
         answer
     }
 }
@@ -279,9 +241,9 @@ async fn client(
     flag: &'static str,
     kubeconfig: Option<&PathBuf>,
     metrics: &ClientMetrics,
-) -> Result<Option<Api>, AccessError> {
+) -> Result<Option<Api>, SetupError> {
     let refuse = |error| {
-        AccessError(match error {
+        SetupError(match error {
             SourceError::Kubeconfig { path, reason } => {
                 format!("{flag} {}: {reason}", path.display())
             }

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
-use serde_json::Value;
+use serde_json::json;
 
 /// The answer to a request.
 pub type Answer = Response;
@@ -45,15 +45,16 @@ pub fn wrong_method() -> Answer {
     error(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed")
 }
 
-/// A `metav1.Status` of a failure, its fields in the API machinery's order.
+/// A `metav1.Status` of a failure.
 pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> Answer {
-    let details = match code {
-        StatusCode::FORBIDDEN => r#""details":{},"#,
-        _ => "",
-    };
-    let (message, number) = (Value::from(message), code.as_u16());
-    let text = format!(
-        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":{message},"reason":"{reason}",{details}"code":{number}}}"#
-    );
-    body(code, JSON, text + "\n")
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code.as_u16(),
+    });
+    body(code, JSON, format!("{status}\n"))
 }

@@ -1,5 +1,5 @@
 //! `/healthz`, `/livez` and `/readyz`, whole and check by check (HTTP-2 … HTTP-7, Q-25), and their results at
-//! `/metrics/slis` (HTTP-11, M-63).
+//! `/metrics/slis` (M-63).
 
 #![allow(clippy::unused_async, reason = "axum's handlers are async")]
 
@@ -10,7 +10,7 @@ use axum::{
     extract::{Path, RawQuery, State},
     routing::get,
 };
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use outrigger_runtime::{
     log_repeated, metric_families,
     telemetry::{Repeats, TextLabels},
@@ -110,13 +110,8 @@ pub(super) fn router(checks: &Checks) -> Router {
     };
     let paths = of("healthz").merge(of("livez")).merge(of("readyz"));
     let registry = Arc::new(registry);
-    let results = move |headers: HeaderMap| ready(metrics::answer(&registry, &headers));
-    let reset = move || {
-        metrics.latest.clear();
-        metrics.total.clear();
-        ready("metrics reset\n")
-    };
-    paths.route("/metrics/slis", get(results).delete(reset))
+    let results = move || ready(metrics::answer(&registry));
+    paths.route("/metrics/slis", get(results))
 }
 
 impl Health {

@@ -1,34 +1,42 @@
-//! The listener and its connections: who may be how slow, and how they end.
+//! The listener and its connections: how many there may be, how slow each may be, and how they end.
 
 use std::{
-    convert::Infallible,
+    collections::HashMap,
     io::{self, ErrorKind},
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
-use axum::{Router, body::Body};
-use http::Request;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use outrigger_runtime::{log_repeated, metric_families, telemetry::Repeats};
+use prometheus_client::metrics::counter::Counter;
 use rustix::net::sockopt;
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    task::JoinSet,
+    task::{Id, JoinSet},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
+use tower::Layer;
 use tracing::{debug, info, warn};
 
-use super::{
-    places::{Places, ServingMetrics},
-    tls::{Tls, TlsError},
-};
-use crate::server::settings::Serving;
+use super::{SetupError, tls::Tls};
+use crate::server::settings::{Certificate, Serving};
+
+/// Connections at once. Probes, scrapers and people need few; each costs memory.
+pub(super) const TOTAL: usize = 512;
+
+/// Connections of one address at once. Kubelets probe from the node's address, so that a Pod that uses up its own
+/// share takes nothing from them.
+pub(super) const PER_PEER: usize = 32;
 
 /// How long a client may take for the TLS handshake, for the head of a request, and from one request to the next.
 const SLOW: Duration = Duration::from_secs(5);
@@ -45,20 +53,13 @@ const RELOAD: Duration = Duration::from_mins(1);
 /// Connections that may wait in the kernel.
 const BACKLOG: u32 = 1024;
 
-/// The server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// Another process has the port, or the address is not ours.
-    #[error("failed to listen on {address}: {source}")]
-    Listen {
-        /// The requested address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Its certificate.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+metric_families! {
+    /// Connections of the HTTPS servers.
+    pub struct ServingMetrics {
+        closed: Counter,
+            "outrigger_https_connections_closed",
+            "Connections that an HTTPS server closed at once: at the limit per peer address or of all";
+    }
 }
 
 /// The peer of a connection, an extension of its requests.
@@ -74,6 +75,7 @@ pub struct Peer {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    serving: Serving,
     tls: Tls,
 }
 
@@ -81,17 +83,20 @@ impl Server {
     /// Reads (or makes) the certificates and takes the port, so that a flag that cannot be followed
     /// ends the process before it does anything. From then on connections wait in the kernel until
     /// the server runs, which should be soon: probes wait with them. Call it in a runtime; it reads files.
-    pub fn bind(serving: &Serving) -> Result<Self, BindError> {
-        let tls = Tls::new(serving)?;
-        let failed = |source| BindError::Listen {
-            address: SocketAddr::new(serving.address, serving.port),
-            source,
-        };
-        let listener = listen(serving).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+    ///
+    /// # Errors
+    /// Another process has the port, the address is not ours, or the certificate cannot be used.
+    pub fn bind(serving: &Serving) -> Result<Self, SetupError> {
+        let tls = Tls::open(serving)?;
+        let bound = listen(serving).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|error| {
+            let address = SocketAddr::new(serving.address, serving.port);
+            SetupError(format!("failed to listen on {address}: {error}"))
+        })?;
         Ok(Self {
             listener,
             address,
+            serving: serving.clone(),
             tls,
         })
     }
@@ -103,23 +108,34 @@ impl Server {
 
     /// Answers by `router` until `stop`; then requests in flight may finish for a few seconds. An answer with
     /// `Connection: close` is the last of its connection.
-    pub async fn serve(self, router: Router, metrics: ServingMetrics, stop: CancellationToken) {
+    pub async fn serve(mut self, router: Router, metrics: ServingMetrics, stop: CancellationToken) {
         info!(address = %self.address, "Serving securely");
-        let places = Places::new(metrics.clone());
-        let connection = Connection {
-            acceptor: TlsAcceptor::from(Arc::clone(&self.tls.config)),
-            http: http(),
-            router,
-            metrics,
-            stop: stop.clone(),
-        };
         let mut connections = JoinSet::new();
+        let mut peers = HashMap::<Id, IpAddr>::new();
+        let repeats = Repeats::default();
         let mut reload = interval(RELOAD);
         reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
         reload.reset();
+        let follows_files = self.serving.certificate != Certificate::SelfSigned;
+        let mut reading = JoinSet::new();
         loop {
             let (stream, address) = tokio::select! {
+                // The places of connections that have ended are free before another one is accepted.
+                biased;
                 () = stop.cancelled() => break,
+                Some(ended) = connections.join_next_with_id() => {
+                    peers.remove(&ended.map_or_else(|failure| failure.id(), |(id, ())| id));
+                    continue;
+                }
+                Some(Ok(read)) = reading.join_next() => {
+                    self.tls.replace(read);
+                    continue;
+                }
+                _ = reload.tick(), if follows_files && reading.is_empty() => {
+                    let serving = self.serving.clone();
+                    reading.spawn_blocking(move || Tls::open(&serving));
+                    continue;
+                }
                 accepted = self.listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
@@ -130,24 +146,25 @@ impl Server {
                         continue;
                     }
                 },
-                _ = reload.tick() => {
-                    let certificates = Arc::clone(&self.tls.certificates);
-                    connections.spawn_blocking(move || certificates.refresh());
-                    continue;
-                }
-                Some(_) = connections.join_next() => continue,
             };
-            // Without a place it is closed.
-            let Some(place) = places.take(address.ip()) else {
+            let peer = address.ip().to_canonical();
+            if let Err((limit, most)) = place(&peers, peer) {
+                metrics.closed.inc();
+                log_repeated!(
+                    warn, repeats, limit, %peer, limit, most,
+                    "HTTPS connections are closed at once, since as many as the limit allows are open; look for a client at \
+                     that address that opens many connections"
+                );
                 continue;
-            };
-            let served = connection.clone().serve(stream, address);
-            connections.spawn(async move {
+            }
+            let (acceptor, router) = (self.tls.acceptor.clone(), router.clone());
+            let served = serve_connection(stream, address, acceptor, router, stop.clone());
+            let connection = connections.spawn(async move {
                 if let Err(error) = served.await {
                     debug!(peer = %address, error, "connection failed");
                 }
-                drop(place);
             });
+            peers.insert(connection.id(), peer);
         }
         drop(self.listener);
         let done = async { while connections.join_next().await.is_some() {} };
@@ -155,6 +172,20 @@ impl Server {
             debug!("some HTTPS requests did not finish");
         }
     }
+}
+
+/// Finds room for one more connection of `peer` beside those of `peers`.
+///
+/// # Errors
+/// The limit that is reached.
+fn place(peers: &HashMap<Id, IpAddr>, peer: IpAddr) -> Result<(), (&'static str, usize)> {
+    if peers.values().filter(|other| **other == peer).count() >= PER_PEER {
+        return Err(("peer_limit", PER_PEER));
+    }
+    if peers.len() >= TOTAL {
+        return Err(("total_limit", TOTAL));
+    }
+    Ok(())
 }
 
 /// Listens at the address of the flags. A wildcard of either family is `[::]` for both (CLI-50), or
@@ -184,56 +215,60 @@ fn listen(serving: &Serving) -> io::Result<TcpListener> {
 }
 
 /// HTTP/2 would need limits of its own, and no client of these ports gains by it.
-fn http() -> http1::Builder {
+async fn serve_connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    router: Router,
+    stop: CancellationToken,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    stream.set_nodelay(true)?;
+    let handshake = timeout(SLOW, acceptor.accept(stream));
+    let Some(stream) = stop.run_until_cancelled(handshake).await else {
+        return Ok(());
+    };
+    let stream = stream??;
+    let (_, session) = stream.get_ref();
+    let certificates = session.peer_certificates().unwrap_or_default().into();
+    let peer = Extension(Peer {
+        address,
+        certificates,
+    });
+    let service = TowerToHyperService::new(peer.layer(router));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(SLOW)
         .max_buf_size(HEAD_BYTES);
-    http
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return Ok(ended?),
+        () = stop.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    Ok(connection.await?)
 }
 
-/// How each connection is served.
-#[derive(Clone)]
-struct Connection {
-    acceptor: TlsAcceptor,
-    http: http1::Builder,
-    router: Router,
-    metrics: ServingMetrics,
-    stop: CancellationToken,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-impl Connection {
-    async fn serve(self, stream: TcpStream, address: SocketAddr) -> Result<(), Failure> {
-        stream.set_nodelay(true)?;
-        let handshake = timeout(SLOW, self.acceptor.accept(stream));
-        let Some(stream) = self.stop.run_until_cancelled(handshake).await else {
-            return Ok(());
-        };
-        let stream = stream??;
-        let (_, session) = stream.get_ref();
-        let peer = Peer {
-            address,
-            certificates: session.peer_certificates().unwrap_or_default().into(),
-        };
-        let service = service_fn(|mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer.clone());
-            let answer = self.router.clone().oneshot(request.map(Body::new));
-            let metrics = self.metrics.clone();
-            async move {
-                let answer = answer.await?;
-                metrics.answered(answer.status());
-                Ok::<_, Infallible>(answer)
+    #[tokio::test]
+    async fn one_address_has_few_places_and_all_together_have_a_bound() {
+        let (mut tasks, mut peers) = (JoinSet::new(), HashMap::new());
+        let mut add = |peers: &mut HashMap<Id, IpAddr>, count: usize, network: u8| {
+            for nth in 0..count {
+                let peer = IpAddr::from([10, 0, network, (nth / PER_PEER) as u8]);
+                peers.insert(tasks.spawn(async {}).id(), peer);
             }
-        });
-        let connection = self.http.serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
-        tokio::select! {
-            ended = connection.as_mut() => return Ok(ended?),
-            () = self.stop.cancelled() => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        Ok(connection.await?)
+        };
+        let (first, another) = ([10, 0, 0, 0].into(), [10, 0, 2, 0].into());
+        add(&mut peers, PER_PEER - 1, 0);
+        assert_eq!(place(&peers, first), Ok(()));
+        add(&mut peers, 1, 0);
+        assert_eq!(place(&peers, first), Err(("peer_limit", PER_PEER)));
+        assert_eq!(place(&peers, another), Ok(()));
+        add(&mut peers, TOTAL - PER_PEER, 1);
+        assert_eq!(place(&peers, another), Err(("total_limit", TOTAL)));
     }
 }

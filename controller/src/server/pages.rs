@@ -1,4 +1,4 @@
-//! Pages for people: `/configz`, what is under `/debug`, and `/explain/` for `explain`.
+//! Pages for people: what is under `/debug`, and `/explain/` for `explain`.
 
 #![allow(clippy::unused_async, reason = "axum's handlers are async")]
 
@@ -17,13 +17,6 @@ use parking_lot::RwLock;
 use tracing::info;
 
 use super::answer::{self, Answer};
-use crate::server::settings::PageSettings;
-
-/// A profile of one's own process needs a signal handler that walks stacks, which no library in Rust
-/// does without having crashed programs (tikv/pprof-rs#36).
-const NO_PROFILES: &str = "no profile is taken from within: use `perf record --call-graph dwarf --pid PID` on the node \
-                           for the CPU; see process_resident_memory_bytes in /metrics for memory, and /debug/ for what \
-                           is held.\n";
 
 /// Longest body, which holds a number, in bytes.
 const LONGEST_BODY: usize = 1024;
@@ -40,7 +33,8 @@ type Explain = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 /// Contents of the pages. Clones share the dumps.
 #[derive(Clone)]
 pub struct Pages {
-    settings: Arc<PageSettings>,
+    /// `--profiling`: there are pages below `/debug/`.
+    profiling: bool,
     set_verbosity: SetVerbosity,
     dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
     explain: Arc<OnceLock<Explain>>,
@@ -48,12 +42,9 @@ pub struct Pages {
 
 impl Pages {
     /// Pages of this process; `PUT /debug/flags/v` ends in `set_verbosity`.
-    pub fn new(
-        settings: PageSettings,
-        set_verbosity: impl Fn(u32) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(profiling: bool, set_verbosity: impl Fn(u32) + Send + Sync + 'static) -> Self {
         Self {
-            settings: Arc::new(settings),
+            profiling,
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
             explain: Arc::default(),
@@ -73,28 +64,17 @@ impl Pages {
 
     /// The pages that the settings ask for.
     pub(super) fn router(self) -> Router {
-        let mut router = Router::new()
-            .route("/configz", get(Self::configz))
-            .route("/explain/{*object}", get(Self::explained));
-        if self.settings.profiling {
+        let mut router = Router::new().route("/explain/{*object}", get(Self::explained));
+        if self.profiling {
             let not_put = (StatusCode::NOT_ACCEPTABLE, "unsupported http method\n");
             let verbosity = put(Self::verbosity).fallback(not_put);
-            let no_profiles = (StatusCode::NOT_IMPLEMENTED, NO_PROFILES);
             router = router
                 .route("/debug/", get(Self::index))
-                .route("/debug/flags", get("v\n"))
                 .route("/debug/flags/v", verbosity)
-                .route("/debug/pprof/", get(no_profiles))
-                .route("/debug/pprof/{profile}", get(no_profiles))
                 .route("/debug/{*name}", get(Self::dumped));
         }
         let limit = DefaultBodyLimit::max(LONGEST_BODY);
         router.layer(limit).with_state(self)
-    }
-
-    async fn configz(State(pages): State<Self>) -> Answer {
-        let object = format!("{}\n", pages.settings.configz);
-        answer::body(StatusCode::OK, answer::JSON, object)
     }
 
     async fn explained(State(pages): State<Self>, Path(object): Path<String>) -> Answer {

@@ -1,8 +1,8 @@
 //! Settings of an HTTPS server, and of the access to it.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{convert::Infallible, net::IpAddr, path::PathBuf};
 
-use serde_json::Value;
+use clap::Args;
 
 /// One HTTPS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,6 @@ pub enum Certificate {
         certificate: PathBuf,
         /// PEM.
         key: PathBuf,
-        /// In `--cert-dir`: both are made at start if they are missing. In other folders that is an error.
-        are_made: bool,
     },
 }
 
@@ -45,39 +43,33 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Authentication of callers of the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authentication {
-    /// For `TokenReview` and the lookup of CAs; absent: in a Pod its service account, else every
-    /// caller is anonymous.
-    pub kubeconfig: Option<PathBuf>,
-    /// The cluster is not asked for settings that the flags leave out.
-    pub skip_lookup: bool,
-    /// How long the answer about a token is believed.
-    pub token_cache_ttl: Duration,
-    /// CAs of client certificates.
-    pub client_ca_file: Option<PathBuf>,
+/// The file of a flag; absent: its text is empty.
+pub type GivenPath = Option<PathBuf>;
+
+/// Reads the file of a flag.
+pub fn given_path(text: &str) -> Result<GivenPath, Infallible> {
+    Ok((!text.is_empty()).then(|| text.into()))
 }
 
-/// Authorization of callers of the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authorization {
-    /// For `SubjectAccessReview`; absent: in a Pod its service account, else only
-    /// [`Self::always_allow_paths`].
-    pub kubeconfig: Option<PathBuf>,
-    /// Paths that need no right; a trailing `*` stands for anything.
-    pub always_allow_paths: Vec<String>,
-    /// How long a yes is believed.
-    pub authorized_ttl: Duration,
-    /// How long a no is believed.
-    pub unauthorized_ttl: Duration,
-}
-
-/// Pages for people on the HTTPS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageSettings {
-    /// The object of `/configz`.
-    pub configz: Value,
-    /// `--profiling`: there are pages below `/debug/`.
-    pub profiling: bool,
+/// Authentication and authorization of callers of the HTTPS server.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Authentication and authorization")]
+pub struct AccessSettings {
+    /// Kubeconfig with the right to create tokenreviews.authentication.k8s.io. If empty outside of a Pod,
+    /// callers with a token are anonymous, and no client CA is looked up in the cluster.
+    #[arg(long, default_value = "", value_parser = given_path)]
+    pub authentication_kubeconfig: GivenPath,
+    /// Do not look up missing authentication configuration in the cluster.
+    #[arg(long)]
+    pub authentication_skip_lookup: bool,
+    /// File with CAs of client certificates; a certificate's common name is the user.
+    #[arg(long, default_value = "", value_parser = given_path)]
+    pub client_ca_file: GivenPath,
+    /// HTTP paths served without authorization; a trailing * matches any suffix.
+    #[arg(long, value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
+    pub authorization_always_allow_paths: Vec<String>,
+    /// Kubeconfig with the right to create subjectaccessreviews.authorization.k8s.io. If empty outside of
+    /// a Pod, only --authorization-always-allow-paths are served.
+    #[arg(long, default_value = "", value_parser = given_path)]
+    pub authorization_kubeconfig: GivenPath,
 }

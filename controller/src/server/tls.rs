@@ -1,195 +1,102 @@
-//! The server's TLS configuration, and its certificate, which follows its files.
+//! The server's TLS configuration, with its certificate.
 
-use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::{self, Write},
-    net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, net::IpAddr, sync::Arc};
 
 use outrigger_kube::certificate::{AnyClient, pem_fault};
-use parking_lot::RwLock;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::{
     ServerConfig,
-    crypto::{CryptoProvider, ring},
+    crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
-    sign::CertifiedKey,
+    server::NoServerSessionStorage,
     version::{TLS12, TLS13},
 };
+use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
+use super::SetupError;
 use crate::server::settings::{Certificate, Serving, TlsVersion};
 
-/// The server has no certificate that it can use.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A certificate or key that cannot be used.
-    #[error("certificate {}, key {}: {reason}", certificate.display(), key.display())]
-    Pair {
-        /// The file of the certificate.
-        certificate: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// The defect.
-        reason: String,
-    },
-    /// No certificate could be made.
-    #[error("cannot make a self-signed certificate: {0}")]
-    Made(#[from] rcgen::Error),
-    /// The TLS library refuses the settings.
-    #[error("TLS settings: {0}")]
-    Settings(#[from] rustls::Error),
-}
-
-/// The settings of a server, and the certificate in them, which changes with its files.
+/// The way into TLS, by one certificate.
 pub(super) struct Tls {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) certificates: Arc<Certificates>,
+    pub(super) acceptor: TlsAcceptor,
+    chain: Vec<CertificateDer<'static>>,
 }
 
 impl Tls {
-    /// Reads or makes the certificate.
-    pub(super) fn new(serving: &Serving) -> Result<Self, TlsError> {
-        let crypto = Arc::new(ring::default_provider());
-        let certificates = Arc::new(Certificates::load(serving, Arc::clone(&crypto))?);
+    /// Reads the certificate, or makes it. Blocks on the disk.
+    ///
+    /// # Errors
+    /// A certificate or key that cannot be read, made or used. Between the two writes of a rotation the pair does not fit.
+    pub(super) fn open(serving: &Serving) -> Result<Self, SetupError> {
+        match &serving.certificate {
+            Certificate::SelfSigned => {
+                let made = self_signed(serving.address).map_err(|error| error.to_string());
+                let read = made.and_then(|[certificate, key]| {
+                    Self::new(serving, certificate.as_bytes(), key.as_bytes())
+                });
+                read.map_err(|reason| {
+                    SetupError(format!("cannot make a self-signed certificate: {reason}"))
+                })
+            }
+            Certificate::Files { certificate, key } => {
+                let read = |path| fs::read(path).map_err(|error| error.to_string());
+                let read = read(certificate)
+                    .and_then(|certificate| Self::new(serving, &certificate, &read(key)?));
+                read.map_err(|reason| {
+                    let (certificate, key) = (certificate.display(), key.display());
+                    SetupError(format!("certificate {certificate}, key {key}: {reason}"))
+                })
+            }
+        }
+    }
+
+    /// By a certificate and its key, both as PEM.
+    fn new(serving: &Serving, certificate: &[u8], key: &[u8]) -> Result<Self, String> {
+        let chain = CertificateDer::pem_slice_iter(certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("the certificate is no PEM: {}", pem_fault(&error)))?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
         let versions: &[_] = match serving.min_tls {
             TlsVersion::Tls12 => &[&TLS13, &TLS12],
             TlsVersion::Tls13 => &[&TLS13],
         };
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
-            .with_protocol_versions(versions)?
-            .with_client_cert_verifier(Arc::new(AnyClient(crypto)))
-            .with_cert_resolver(Arc::clone(&certificates) as _);
+        let crypto = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
+            .with_protocol_versions(versions)
+            .and_then(|config| {
+                let config = config.with_client_cert_verifier(Arc::new(AnyClient(crypto)));
+                config.with_single_cert(chain.clone(), key)
+            });
+        let mut config = config.map_err(|error| error.to_string())?;
         // Any client could fill their store, with its own certificates in them; probes begin a new session each time.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.alpn_protocols.push(b"http/1.1".to_vec());
         Ok(Self {
-            config: Arc::new(config),
-            certificates,
-        })
-    }
-}
-
-/// The certificate of one server.
-pub(super) struct Certificates {
-    key: RwLock<Arc<CertifiedKey>>,
-    /// Absent: the certificate was made at start, and is kept in memory.
-    files: Option<PairFiles>,
-    crypto: Arc<CryptoProvider>,
-}
-
-impl fmt::Debug for Certificates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Certificates")
-    }
-}
-
-impl ResolvesServerCert for Certificates {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.key.read()))
-    }
-}
-
-impl Certificates {
-    fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
-        let (key, files) = match &serving.certificate {
-            Certificate::SelfSigned => {
-                let made = self_signed(serving.address)?;
-                let key = pair(made.certificate.as_bytes(), made.key.as_bytes(), &crypto);
-                let refuse = |reason| TlsError::Settings(rustls::Error::General(reason));
-                (key.map_err(refuse)?, None)
-            }
-            Certificate::Files {
-                certificate,
-                key,
-                are_made,
-            } => {
-                let files = PairFiles {
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                };
-                if *are_made && !certificate.exists() && !key.exists() {
-                    let kept = keep(serving.address, certificate, key)?;
-                    kept.map_err(|error| files.refuse(error.to_string()))?;
-                }
-                (files.read(&crypto)?, Some(files))
-            }
-        };
-        Ok(Self {
-            key: RwLock::new(Arc::new(key)),
-            files,
-            crypto,
+            acceptor: Arc::new(config).into(),
+            chain,
         })
     }
 
-    /// Reads the files again. A file that cannot be read, or not yet, leaves the certificate as it
-    /// was. Blocks on the disk.
-    pub(super) fn refresh(&self) {
-        let Some(files) = &self.files else {
-            return;
-        };
-        match files.read(&self.crypto) {
+    /// Takes over what the files say now; if they cannot be used, or not yet, all stays as it was.
+    pub(super) fn replace(&mut self, read: Result<Self, SetupError>) {
+        match read {
             Ok(read) => {
-                let mut current = self.key.write();
-                if current.cert != read.cert {
+                if self.chain != read.chain {
                     info!("certificate of the server is new");
                 }
-                *current = Arc::new(read);
+                *self = read;
             }
             Err(error) => warn!(%error, "certificate of the server stays the former"),
         }
     }
 }
 
-/// Certificate and key on the disk.
-struct PairFiles {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl PairFiles {
-    /// Between the two writes of a rotation the pair does not fit: that is an error, and the next read tries again.
-    fn read(&self, crypto: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-        let read = |path| fs::read(path).map_err(|error| self.refuse(error.to_string()));
-        let read = pair(&read(&self.certificate)?, &read(&self.key)?, crypto);
-        read.map_err(|reason| self.refuse(reason))
-    }
-
-    fn refuse(&self, reason: String) -> TlsError {
-        TlsError::Pair {
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-            reason,
-        }
-    }
-}
-
-fn pair(certificate: &[u8], key: &[u8], crypto: &CryptoProvider) -> Result<CertifiedKey, String> {
-    let chain = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("the certificate is no PEM: {}", pem_fault(&error)))?;
-    if chain.is_empty() {
-        return Err("there is no certificate in the file".into());
-    }
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
-    CertifiedKey::from_der(chain, key, crypto).map_err(|error| error.to_string())
-}
-
-/// A certificate and its key, both as PEM.
-struct Pem {
-    certificate: String,
-    key: String,
-}
-
-/// A self-signed certificate for a server at `address` that was given none (CLI-52). No client verifies it, so that its end is far away.
-fn self_signed(address: IpAddr) -> Result<Pem, rcgen::Error> {
+/// A self-signed certificate for a server at `address` that was given none (CLI-52), and its key, both as PEM. No client
+/// verifies it, so that its end is far away.
+fn self_signed(address: IpAddr) -> Result<[String; 2], rcgen::Error> {
     let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     if !address.is_unspecified() && address.to_string() != hosts[1] {
         hosts.push(address.to_string());
@@ -200,26 +107,83 @@ fn self_signed(address: IpAddr) -> Result<Pem, rcgen::Error> {
         .push(DnType::CommonName, "localhost");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate()?;
-    Ok(Pem {
-        certificate: params.self_signed(&key)?.pem(),
-        key: key.serialize_pem(),
-    })
-}
-
-/// Makes a pair and keeps it for the next start; the key for the owner's eyes only.
-fn keep(address: IpAddr, certificate: &Path, key: &Path) -> Result<io::Result<()>, rcgen::Error> {
-    let pem = self_signed(address)?;
-    let write = |path: &Path, text: &str, mode| {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(mode).open(path);
-        file?.write_all(text.as_bytes())
-    };
-    Ok(certificate
-        .parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| write(key, &pem.key, 0o600))
-        .and_then(|()| write(certificate, &pem.certificate, 0o644)))
+    Ok([params.self_signed(&key)?.pem(), key.serialize_pem()])
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::{net::Ipv4Addr, path::Path};
+
+    use super::*;
+    use crate::server::fixture::serving;
+
+    fn certificate(tls: &Tls) -> CertificateDer<'static> {
+        tls.chain[0].clone()
+    }
+
+    fn write(directory: &Path, host: [u8; 4]) {
+        let [certificate, key] = self_signed(host.into()).unwrap();
+        fs::write(directory.join("tls.crt"), certificate).unwrap();
+        fs::write(directory.join("tls.key"), key).unwrap();
+    }
+
+    #[tokio::test]
+    async fn self_signed_names_localhost_and_a_specific_address() {
+        let mut serving = serving(Certificate::SelfSigned);
+        serving.address = Ipv4Addr::new(10, 1, 2, 3).into();
+        let certificate = certificate(&Tls::open(&serving).unwrap());
+        let (_, certificate) = x509_parser::parse_x509_certificate(&certificate).unwrap();
+        let names = certificate.subject_alternative_name().unwrap().unwrap();
+        let names = names.value.general_names.iter().map(ToString::to_string);
+        let expected = [
+            "DNSName(localhost)",
+            "IPAddress(7f:00:00:01)",
+            "IPAddress(0a:01:02:03)",
+        ];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+
+    /// The library's error quotes the line, as bytes.
+    #[test]
+    fn a_key_that_lost_its_line_ends_is_not_in_the_error() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), [10, 0, 0, 1]);
+        let key = directory.path().join("tls.key");
+        fs::write(
+            &key,
+            "-----BEGIN PRIVATE KEY-----hush-----END PRIVATE KEY-----",
+        )
+        .unwrap();
+        let given = Certificate::Files {
+            certificate: directory.path().join("tls.crt"),
+            key,
+        };
+        let error = Tls::open(&serving(given)).err().unwrap().to_string();
+        assert!(error.contains("the key cannot be read"), "{error}");
+        assert!(!error.contains("104, 117, 115, 104"), "{error}");
+    }
+
+    #[test]
+    fn files_are_followed_and_a_half_written_pair_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name| directory.path().join(name);
+        let given = Certificate::Files {
+            certificate: at("tls.crt"),
+            key: at("tls.key"),
+        };
+        let serving = serving(given);
+        assert!(Tls::open(&serving).is_err());
+        write(directory.path(), [10, 0, 0, 1]);
+        let mut tls = Tls::open(&serving).unwrap();
+        let before = certificate(&tls);
+
+        let new = tempfile::tempdir().unwrap();
+        write(new.path(), [10, 0, 0, 2]);
+        fs::copy(new.path().join("tls.crt"), at("tls.crt")).unwrap();
+        tls.replace(Tls::open(&serving));
+        assert_eq!(certificate(&tls), before, "the key does not fit yet");
+        fs::copy(new.path().join("tls.key"), at("tls.key")).unwrap();
+        tls.replace(Tls::open(&serving));
+        assert_ne!(certificate(&tls), before);
+    }
+}

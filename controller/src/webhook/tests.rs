@@ -18,11 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AdmissionVerdict, Review, WebhookMetrics, WebhookServer, handler::PLACES};
 use crate::server::{
     ClientCa, Server, ServingMetrics,
-    fixture::{
-        client::{Identity, Reply, connect, send},
-        cluster::Authority,
-        serving,
-    },
+    fixture::{Authority, Identity, Reply, connect, send, serving},
     settings::Certificate,
 };
 use outrigger_kube::patch::Operation;
@@ -60,15 +56,9 @@ struct Running {
     _tasks: JoinSet<()>,
 }
 
-/// With a certificate in a directory, and no reviewer yet.
+/// Without a reviewer yet.
 fn begin(client_ca: Option<PathBuf>) -> Running {
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::bind(&serving(Certificate::Files {
-        certificate: directory.path().join("tls.crt"),
-        key: directory.path().join("tls.key"),
-        are_made: true,
-    }));
-    let server = server.unwrap();
+    let server = Server::bind(&serving(Certificate::SelfSigned)).unwrap();
     let address = server.address();
     let mut registry = Registry::default();
     let metrics = WebhookMetrics::register(&mut registry);

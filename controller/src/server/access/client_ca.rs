@@ -15,8 +15,8 @@ use tokio::time::sleep;
 use tracing::warn;
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::{AccessError, Caller, reviews};
-use crate::server::listener::Peer;
+use super::{Caller, reviews};
+use crate::server::{SetupError, listener::Peer};
 
 const CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -43,7 +43,7 @@ pub struct ClientCa {
 
 impl ClientCa {
     /// Reads the file of `flag`.
-    pub fn read(flag: &'static str, path: PathBuf) -> Result<Self, AccessError> {
+    pub fn read(flag: &'static str, path: PathBuf) -> Result<Self, SetupError> {
         let origin = Origin::File(flag, path);
         let verifier = RwLock::new(origin.read()?);
         Ok(Self { origin, verifier })
@@ -120,7 +120,7 @@ impl ClientCa {
 }
 
 impl Origin {
-    fn read(&self) -> Result<Option<Verifier>, AccessError> {
+    fn read(&self) -> Result<Option<Verifier>, SetupError> {
         let Self::File(flag, path) = self else {
             return Ok(None);
         };
@@ -128,12 +128,12 @@ impl Origin {
         let verifier = pem.and_then(|pem| verifier(&pem));
         verifier
             .map(Some)
-            .map_err(|reason| AccessError(format!("{flag} {}: {reason}", path.display())))
+            .map_err(|reason| SetupError(format!("{flag} {}: {reason}", path.display())))
     }
 }
 
 /// The CAs of the cluster; one without aggregation has no such object.
-async fn look_up(api: &Api) -> Result<Option<Verifier>, AccessError> {
+async fn look_up(api: &Api) -> Result<Option<Verifier>, SetupError> {
     let data = match api.get::<ConfigMap>(CONFIG_MAP).await {
         Ok(map) => map.data.unwrap_or_default(),
         Err(error) if error.is_not_found() => return Ok(None),
@@ -148,8 +148,8 @@ async fn look_up(api: &Api) -> Result<Option<Verifier>, AccessError> {
     verifier.transpose()
 }
 
-fn unusable(reason: &str) -> AccessError {
-    AccessError(format!(
+fn unusable(reason: &str) -> SetupError {
+    SetupError(format!(
         "unable to load configmap based client-ca-file: {reason}"
     ))
 }

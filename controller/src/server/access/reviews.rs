@@ -10,13 +10,9 @@ use outrigger_kube::{api::Api, error::ApiError};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use super::{Caller, Denial};
-use crate::server::settings::{Authentication, Authorization};
 
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const RIGHTS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -24,42 +20,27 @@ const RIGHTS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// How long the caller of the server waits for a review.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Reviews in flight: any client can cause them.
-pub(crate) const IN_FLIGHT: usize = 64;
-
 /// Caller, verb and path.
 type Question = (Caller, String, String);
 
-/// Asks for reviews. Without a client for them no token is good, and no right is there.
-pub(crate) struct Reviews {
+/// Asks for reviews. Without a client for them no token is good, and no right is there. Any client can cause reviews, so
+/// that the client has a budget, beyond which they wait.
+pub(super) struct Reviews {
     reviewer: Option<Api>,
     judge: Option<Api>,
-    pub(crate) in_flight: Semaphore,
     /// By the token's hash; none for a token that is not good.
     callers: Cache<Vec<u8>, Option<Caller>>,
-    token_ttl: Duration,
     /// The reason of a no.
     reasons: Cache<Question, Option<String>>,
-    yes_ttl: Duration,
-    no_ttl: Duration,
 }
 
 impl Reviews {
-    pub(super) fn new(
-        authentication: &Authentication,
-        authorization: &Authorization,
-        reviewer: Option<Api>,
-        judge: Option<Api>,
-    ) -> Self {
+    pub(super) fn new(reviewer: Option<Api>, judge: Option<Api>) -> Self {
         Self {
             reviewer,
             judge,
-            in_flight: Semaphore::new(IN_FLIGHT),
             callers: Cache::default(),
-            token_ttl: authentication.token_cache_ttl,
             reasons: Cache::default(),
-            yes_ttl: authorization.authorized_ttl,
-            no_ttl: authorization.unauthorized_ttl,
         }
     }
 
@@ -73,7 +54,7 @@ impl Reviews {
             caller
         } else {
             let caller = self.review_token(api, token).await?;
-            self.callers.put(key, caller.clone(), self.token_ttl);
+            self.callers.put(key, caller.clone());
             caller
         };
         let invalid = || Denial::Unauthorized("invalid bearer token".to_owned());
@@ -149,12 +130,7 @@ impl Reviews {
         // A denial wins over what another authoriser allows.
         let is_allowed = status.allowed && !status.denied.unwrap_or_default();
         let reason = (!is_allowed).then(|| status.reason.unwrap_or_default());
-        let ttl = if is_allowed {
-            self.yes_ttl
-        } else {
-            self.no_ttl
-        };
-        self.reasons.put(question, reason.clone(), ttl);
+        self.reasons.put(question, reason.clone());
         Ok(reason)
     }
 
@@ -165,8 +141,6 @@ impl Reviews {
         path: &str,
         review: &T,
     ) -> Result<T, Denial> {
-        let place = self.in_flight.try_acquire();
-        let _place = place.map_err(|_| Denial::Overloaded)?;
         let answer = timeout(TIME, api.create(path, review)).await;
         let late = |_| {
             let seconds = TIME.as_secs();
@@ -190,6 +164,9 @@ pub(super) fn with_hint(error: &ApiError, command: &str) -> String {
 /// Answers that are kept at once: more than honest callers need.
 const ROOM: usize = 512;
 
+/// How long an answer is believed: upstream's default.
+const TTL: Duration = Duration::from_secs(10);
+
 /// Answers that are believed for a while.
 struct Cache<K, V>(Mutex<HashMap<K, (V, Instant)>>);
 
@@ -206,13 +183,13 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         (Instant::now() < *until).then(|| value.clone())
     }
 
-    fn put(&self, key: K, value: V, ttl: Duration) {
+    fn put(&self, key: K, value: V) {
         let mut kept = self.0.lock();
         // A client is making keys up: forgetting all costs one review each of the others.
         if kept.len() >= ROOM {
             kept.clear();
         }
-        kept.insert(key, (value, Instant::now() + ttl));
+        kept.insert(key, (value, Instant::now() + TTL));
     }
 }
 
@@ -223,16 +200,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn forgets_in_time_and_holds_a_bounded_number() {
         let cache = Cache::default();
-        let ttl = Duration::from_secs(10);
-        cache.put(0, 'a', ttl);
+        cache.put(0, 'a');
         assert_eq!(cache.get(&0), Some('a'));
-        tokio::time::advance(ttl).await;
+        tokio::time::advance(TTL).await;
         assert_eq!(cache.get(&0), None);
         for key in 0..ROOM * 3 {
-            cache.put(key, 'b', ttl);
+            cache.put(key, 'b');
             assert!(cache.0.lock().len() <= ROOM);
         }
-        cache.put(0, 'c', Duration::ZERO);
-        assert_eq!(cache.get(&0), None);
     }
 }
