@@ -211,10 +211,8 @@ DASHBOARDS = {
                   ("outrigger_provider_quota_remaining{$in} / outrigger_provider_quota_limit{$in}", "{{quota}}")),
         ]),
         ("Volumes", [
-            panel("Lookups", "ops", "Lookups of volumes, by result.",
-                  (rate("outrigger_volume_lookups_total", "result"), "{{result}}")),
-            panel("Volumes labelled", "ops", "PersistentVolumes that were written.",
-                  ("sum(rate(outrigger_volume_writes_total{$in}[$__rate_interval]))", "labelled")),
+            panel("Lookups", "ops", "Lookups of volumes, by gRPC code.",
+                  (rate("outrigger_provider_rpc_duration_seconds_count", "code", ',rpc="GetVolume"'), "{{code}}")),
             panel("Admission", "reqps", "Requests to the webhook, by HTTP code; a refusal of a volume is a 200.",
                   (rate("cloud_provider_webhook_request_total", "webhook, code"), "{{webhook}} {{code}}")),
         ]),

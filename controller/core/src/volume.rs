@@ -2,8 +2,7 @@
 //! the loop persistentvolume-labels.
 //!
 //! ```text
-//!  API JSON ─► VolumeView ─► step ─► Leave, Decide
-//!                             └► Ask ─► provider ─► RawTopology::check ─► plan ─► VolumeDecision
+//!  API JSON ─► VolumeView ─► left_alone ─► no: provider ─► RawTopology::check ─► plan ─► VolumePatch
 //! ```
 //!
 //! A label that the volume has is never overwritten, and node affinity that names the same fact is left
@@ -21,9 +20,7 @@ mod source;
 mod topology;
 mod wire;
 
-pub use plan::{
-    LabelProblem, LeftAlone, Stage, VolumeDecision, VolumePatch, VolumeStep, plan, step,
-};
+pub use plan::{Contradiction, Stage, VolumePatch, left_alone, plan};
 pub use source::{InTreeKind, ServedVolumes, VolumeSource};
 pub use topology::{RawTopology, VolumeTopology};
 

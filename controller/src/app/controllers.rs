@@ -204,8 +204,8 @@ async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let provider = wiring.provider.clone();
     let volumes = Arc::<Store<_>>::default();
     let inputs = volume::subscribe(&volumes, &metrics.queues);
-    let parts = (Arc::clone(&volumes), metrics.volume.clone());
-    let make = |context, (volumes, counts)| VolumeLabels::new(context, volumes, counts);
+    let parts = Arc::clone(&volumes);
+    let make = VolumeLabels::new;
     let controller = Controller::VolumeLabels;
     let added = wiring.add(controller, VOLUMES, volume::COMPONENT, inputs, parts, make);
     added.await?;

@@ -9,7 +9,7 @@ use outrigger_kube::{
 };
 use outrigger_loops::{
     csr::CsrMetrics, ipam::IpamMetrics, lifecycle::LifecycleMetrics, node::NodeMetrics,
-    queue::QueueMetrics, route::RouteMetrics, service::ServiceMetrics, volume::VolumeMetrics,
+    queue::QueueMetrics, route::RouteMetrics, service::ServiceMetrics,
 };
 use outrigger_provider::ProviderMetrics;
 use outrigger_runtime::{metric_families, telemetry::RunningControllers};
@@ -30,7 +30,6 @@ metric_families! {
         + pub(crate) route: RouteMetrics;
         + pub(crate) service: ServiceMetrics;
         + pub(crate) serving: ServingMetrics;
-        + pub(crate) volume: VolumeMetrics;
         + pub(crate) watch: WatchMetrics;
         + pub(crate) webhook: WebhookMetrics;
     }
@@ -64,7 +63,6 @@ mod tests {
         metrics.provider.sample();
         metrics.route.sample();
         metrics.service.sample();
-        metrics.volume.sample();
         metrics.watch.sample();
         metrics.webhook.sample();
         let _stopped = metrics.controllers.started("cloud-node");

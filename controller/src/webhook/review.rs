@@ -1,7 +1,6 @@
 //! The protocol of the API server: `AdmissionReview` of `admission.k8s.io/v1`, in and out (W-5, W-7).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
@@ -13,29 +12,16 @@ const KIND: &str = "AdmissionReview";
 /// The API server cuts warnings and shows messages whole; a longer one is of no use to an operator.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// An answer that is no review: the API server takes it for a failure of the webhook.
-#[derive(Debug)]
-pub(super) struct FailedReview {
-    pub(super) code: StatusCode,
-    pub(super) text: String,
-}
-
-impl FailedReview {
-    pub(super) const fn new(code: StatusCode, text: String) -> Self {
-        Self { code, text }
-    }
-}
-
 /// The fields of a request that decide something.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AdmissionRequest {
     /// Names this request; it must be in the answer.
     pub(super) uid: String,
-    pub(super) resource: GroupResource,
+    resource: Resource,
     #[serde(default)]
-    pub(super) sub_resource: String,
-    pub(super) operation: String,
+    sub_resource: String,
+    operation: String,
     /// For the log; empty before the API server has generated it.
     #[serde(default)]
     pub(super) name: String,
@@ -44,23 +30,29 @@ pub(super) struct AdmissionRequest {
     pub(super) object: Option<Box<RawValue>>,
 }
 
-/// Group, version and plural of a kind.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct GroupResource {
+#[derive(Debug, Deserialize)]
+struct Resource {
     #[serde(default)]
-    pub(super) group: String,
-    pub(super) resource: String,
+    group: String,
+    resource: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Review {
-    #[serde(default)]
     api_version: String,
-    #[serde(default)]
     kind: String,
-    #[serde(default)]
-    request: Option<Box<RawValue>>,
+    request: Option<AdmissionRequest>,
+}
+
+impl AdmissionRequest {
+    /// P-20.
+    pub(super) fn is_about_a_new_volume(&self) -> bool {
+        let Resource { group, resource } = &self.resource;
+        (&**group, &**resource) == ("", "persistentvolumes")
+            && self.operation == "CREATE"
+            && self.sub_resource.is_empty()
+    }
 }
 
 /// Reads the body of a request.
@@ -71,10 +63,8 @@ pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, String> {
     if body.is_empty() {
         return Err("admission request HTTP body is empty".into());
     }
-    let unreadable = |error: serde_json::Error| {
-        format!("could not deserialize incoming admission review: {error}")
-    };
-    let review: Review = serde_json::from_slice(body).map_err(unreadable)?;
+    let review: Review = serde_json::from_slice(body)
+        .map_err(|error| format!("could not deserialize incoming admission review: {error}"))?;
     if (&*review.api_version, &*review.kind) != (API_VERSION, KIND) {
         return Err(format!(
             "could not deserialize incoming admission review: it is {:?} of {:?}, not {KIND} of \
@@ -85,7 +75,6 @@ pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, String> {
     let request = review
         .request
         .ok_or("admission review can't be used: Request field is nil")?;
-    let request: AdmissionRequest = serde_json::from_str(request.get()).map_err(unreadable)?;
     if request.uid.is_empty() {
         return Err("admission review can't be used: request.uid is empty".into());
     }

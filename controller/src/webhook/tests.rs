@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{AdmissionVerdict, Review, WebhookMetrics, WebhookServer, handler::PLACES};
+use super::*;
 use crate::server::{
     ClientCa, Server, ServingMetrics,
     fixture::{Authority, Identity, Reply, connect, send, serving},
@@ -182,7 +182,7 @@ async fn requests_beyond_the_places_are_refused_and_counted_until_a_place_is_fre
     let refused = server.ask(&review("disk")).await;
     assert_eq!(refused.code, 503);
     assert!(refused.body.contains("too many admission requests"));
-    let count = "outrigger_webhook_lookups_refused_total 1\n";
+    let count = "cloud_provider_webhook_request_total{code=\"503\",webhook=\"persistentvolume-labels\"} 1\n";
     assert!(server.metrics().contains(count));
     drop(taken);
     server.response("disk").await;
@@ -292,4 +292,22 @@ async fn a_client_needs_a_certificate_where_a_ca_is_given() {
     assert_eq!(code(Identity::Anonymous).await, 401);
     assert_eq!(code(Authority::new("clients").sign("eve", &[])).await, 401);
     assert_eq!(code(ca.sign("api-server", &[])).await, 200);
+}
+
+#[test]
+fn an_answer_comes_before_the_api_server_stops_waiting() {
+    for (query, millis) in [
+        (None, 4_500),
+        (Some("timeout=10s"), 9_000),
+        (Some("dryRun=All&timeout=1s"), 900),
+        (Some("timeout=1ns"), 900),
+        (Some("timeout=30s"), 27_000),
+        (Some("timeout=2h"), 27_000),
+        (Some("timeout=-3s"), 4_500),
+        (Some("timeout=soon"), 4_500),
+        (Some("timeout"), 4_500),
+    ] {
+        let within = answer_within(query);
+        assert_eq!(within, Duration::from_millis(millis), "{query:?}");
+    }
 }

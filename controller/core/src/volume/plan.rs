@@ -3,58 +3,9 @@
 use super::{
     ANNOTATION_LABELLED, ANNOTATION_PROVISIONED_BY, NodeTerm, ServedVolumes, VolumeTopology,
     VolumeView,
-    topology::{NO_ZONES, is_same_fact, is_same_value},
+    topology::{is_same_fact, is_same_value},
 };
-use crate::{
-    fault::Excerpt,
-    node::labels::{REGION, REGION_BETA, ZONE, ZONE_BETA},
-    string_map::StringMap,
-};
-
-/// The next step about a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeStep {
-    /// Nothing is to be done.
-    Leave(LeftAlone),
-    /// The provider is asked; [`plan`] follows.
-    Ask,
-    /// The provider need not be asked (P-21).
-    Decide(VolumeDecision),
-}
-
-/// Why nothing is done about a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftAlone {
-    /// It is being deleted.
-    Deleting,
-    /// An operator has paused it.
-    Paused,
-    /// Its source is none that the provider serves.
-    NotServed,
-    /// It is not made yet (P-23).
-    Placeholder,
-    /// Its source breaks a limit of the contract.
-    TooLong,
-    /// It was labelled from this source before.
-    Labelled,
-    /// Its provisioner gave it node affinity.
-    Provisioned,
-}
-
-impl LeftAlone {
-    /// For logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Deleting => "deleting",
-            Self::Paused => "paused",
-            Self::NotServed => "not_served",
-            Self::Placeholder => "placeholder",
-            Self::TooLong => "too_long",
-            Self::Labelled => "labelled",
-            Self::Provisioned => "provisioned",
-        }
-    }
-}
+use crate::fault::Excerpt;
 
 /// A volume that is being created, or one that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,20 +14,6 @@ pub enum Stage {
     Admission,
     /// It exists: node affinity that it has can never change.
     Existing,
-}
-
-/// The decision about a volume whose topology is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeDecision {
-    /// To be written. `missing` are the terms that its node affinity lacks and can never get.
-    Write {
-        /// The write.
-        patch: VolumePatch,
-        /// [`Stage::Existing`] only.
-        missing: Option<Box<[NodeTerm]>>,
-    },
-    /// The webhook refuses the volume; the loop writes nothing until its labels change.
-    Refuse(LabelProblem),
 }
 
 /// One write to a volume; nothing in it is there already but the terms that it keeps.
@@ -88,78 +25,65 @@ pub struct VolumePatch {
     pub labelled: Option<Box<str>>,
     /// All terms of the node affinity; none leaves it as it is.
     pub node_terms: Option<Box<[NodeTerm]>>,
+    /// Terms that the node affinity of an existing volume lacks and can never get; not written.
+    pub missing: Option<Box<[NodeTerm]>>,
 }
 
-/// A label of the volume that cannot be right.
+/// The volume's own label says otherwise than the provider: the webhook refuses the volume, and the loop writes nothing
+/// until its labels change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LabelProblem {
-    /// The provider says otherwise.
-    #[error(
-        "label {key} is {own}, but the volume is in {provided:?} in the cloud; \
-         correct or remove the label"
-    )]
-    Contradiction {
-        /// Key of the volume's own label.
-        key: Box<str>,
-        /// Its value.
-        own: Excerpt,
-        /// The value that the provider gives.
-        provided: Box<str>,
-    },
-    /// It is no list of zones (P-30).
-    #[error("label {key} {value} {}", NO_ZONES)]
-    NoZones {
-        /// Key of the label.
-        key: Box<str>,
-        /// Its value.
-        value: Excerpt,
-    },
+#[error(
+    "label {key} is {own}, but the volume is in {provided:?} in the cloud; \
+     correct or remove the label"
+)]
+pub struct Contradiction {
+    key: Box<str>,
+    own: Excerpt,
+    provided: Box<str>,
 }
 
-/// The next step about `volume` with a provider of `served`.
-pub fn step(volume: &VolumeView, served: &ServedVolumes, stage: Stage) -> VolumeStep {
-    let leave = |why| VolumeStep::Leave(why);
+/// Why a provider of `served` is not asked about `volume`; none: it is, and [`plan`] follows.
+pub fn left_alone(
+    volume: &VolumeView,
+    served: &ServedVolumes,
+    stage: Stage,
+) -> Option<&'static str> {
     let Some(source) = volume
         .source
         .as_ref()
         .filter(|source| served.serves(source))
     else {
-        return leave(LeftAlone::NotServed);
+        return Some("not served");
     };
+    let is_provisioned = volume.annotations.contains_key(ANNOTATION_PROVISIONED_BY);
     if volume.deleted.is_some() {
-        return leave(LeftAlone::Deleting);
+        Some("being deleted")
+    } else if volume.is_paused() {
+        Some("paused")
+    } else if source.is_placeholder() {
+        Some("not made yet")
+    } else if stage == Stage::Existing && served.has_labelled(volume, source) {
+        // The mark of a new one was copied, perhaps without the labels and the node affinity that it speaks of.
+        Some("labelled")
+    } else if is_provisioned && !volume.node_terms.is_empty() {
+        Some("provisioned")
+    } else if source.is_too_long() {
+        Some("source too long")
+    } else {
+        None
     }
-    if volume.is_paused() {
-        return leave(LeftAlone::Paused);
-    }
-    if source.is_placeholder() {
-        return leave(LeftAlone::Placeholder);
-    }
-    // The mark of a new one was copied, perhaps without the labels and the node affinity that it speaks of.
-    if stage == Stage::Existing && served.has_labelled(volume, source) {
-        return leave(LeftAlone::Labelled);
-    }
-    if volume.annotations.contains_key(ANNOTATION_PROVISIONED_BY) {
-        if !volume.node_terms.is_empty() {
-            return leave(LeftAlone::Provisioned);
-        }
-        if let Some(labels) = provisioned(&volume.labels) {
-            return VolumeStep::Decide(trusted(labels));
-        }
-    }
-    if source.is_too_long() {
-        return leave(LeftAlone::TooLong);
-    }
-    VolumeStep::Ask
 }
 
 /// The write that brings `topology`, the provider's answer about `volume`, to it.
+///
+/// # Errors
+/// The first label of the volume's own that says otherwise.
 pub fn plan(
     volume: &VolumeView,
     topology: &VolumeTopology,
     served: &ServedVolumes,
     stage: Stage,
-) -> VolumeDecision {
+) -> Result<VolumePatch, Contradiction> {
     let mut labels = Vec::new();
     for (key, value) in topology.labels.iter() {
         let mut own = volume
@@ -167,7 +91,7 @@ pub fn plan(
             .iter()
             .filter(|(own, _)| is_same_fact(own, key));
         if let Some((own, its)) = own.find(|(_, its)| !is_same_value(key, its, value)) {
-            return VolumeDecision::Refuse(LabelProblem::Contradiction {
+            return Err(Contradiction {
                 key: own.into(),
                 own: Excerpt::of(its),
                 provided: value.into(),
@@ -184,38 +108,12 @@ pub fn plan(
         }
         terms => (terms, None),
     };
-    let patch = VolumePatch {
+    Ok(VolumePatch {
         labels,
         labelled: volume.source.as_ref().map(|source| served.mark(source)),
         node_terms,
-    };
-    VolumeDecision::Write { patch, missing }
-}
-
-/// The labels of zone and region that a provisioner set, both of one generation (P-21).
-fn provisioned(labels: &StringMap) -> Option<StringMap> {
-    let both = |keys: [&'static str; 2]| {
-        let values = keys.map(|key| labels.get(key).map(|value| (key, value)));
-        values.into_iter().collect::<Option<StringMap>>()
-    };
-    both([ZONE, REGION]).or_else(|| both([ZONE_BETA, REGION_BETA]))
-}
-
-/// The node affinity that follows from the volume's own labels; it has none yet.
-fn trusted(labels: StringMap) -> VolumeDecision {
-    match VolumeTopology::of_labels(labels) {
-        Ok(topology) => VolumeDecision::Write {
-            patch: VolumePatch {
-                node_terms: Some(topology.node_terms),
-                ..VolumePatch::default()
-            },
-            missing: None,
-        },
-        Err((key, value)) => VolumeDecision::Refuse(LabelProblem::NoZones {
-            key,
-            value: Excerpt::of(&value),
-        }),
-    }
+        missing,
+    })
 }
 
 /// The terms `own` with `added` in every one of them, or none if nothing changes: there is nothing to

@@ -304,6 +304,7 @@ proptest! {
             labels: labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             labelled: labelled.map(Into::into),
             node_terms: values.map(|values| [term(values)].into()),
+            missing: None,
         };
         let patch = Patch::Json(operations(&view, &write));
         let new = after(&volume, &patch).unwrap_or_else(|| panic!("refused: {patch:?} of {volume}"));

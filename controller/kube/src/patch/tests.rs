@@ -243,6 +243,7 @@ fn a_label_of_a_volume_is_written_only_where_there_is_none() {
         labels: vec![("x/z".into(), "a".into())],
         labelled: Some("mark".into()),
         node_terms: Some(terms.into()),
+        missing: None,
     };
     let affinity = json!({"op": "add", "path": "/spec/nodeAffinity", "value": {
         "required": {"nodeSelectorTerms": [

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{LeftAlone, Stage, VolumeDecision, VolumePatch, VolumeStep, plan, step};
+use super::{Stage, VolumePatch, left_alone, plan};
 use crate::{
     node::labels::{REGION, REGION_BETA, ZONE, ZONE_BETA},
     volume::{
@@ -20,7 +20,6 @@ fn served() -> ServedVolumes {
 }
 
 type Texts<'a> = &'a [(&'a str, &'a str)];
-type Values<'a> = &'a [(&'a str, &'a [&'a str])];
 
 fn volume(change: impl FnOnce(&mut Value)) -> VolumeView {
     let mut volume = json!({
@@ -52,10 +51,7 @@ fn topology(labels: &[(&str, &str)]) -> VolumeTopology {
 }
 
 fn write(volume: &VolumeView, topology: &VolumeTopology, stage: Stage) -> VolumePatch {
-    match plan(volume, topology, &served(), stage) {
-        VolumeDecision::Write { patch, .. } => patch,
-        refused @ VolumeDecision::Refuse(_) => panic!("{refused:?}"),
-    }
+    plan(volume, topology, &served(), stage).unwrap()
 }
 
 fn with_terms(terms: &[NodeTerm]) -> VolumeView {
@@ -66,33 +62,30 @@ fn with_terms(terms: &[NodeTerm]) -> VolumeView {
 #[test]
 fn a_volume_is_asked_about_only_if_something_can_follow() {
     type Change = fn(&mut Value);
-    let table: [(Change, Option<LeftAlone>); 14] = [
+    let table: [(Change, Option<&str>); 14] = [
         (|_| (), None),
         (|v| v["spec"] = json!({"cinder": {"volumeID": "c"}}), None),
         (
             |v| v["spec"] = json!({"azureDisk": {"diskName": "d"}}),
-            Some(LeftAlone::NotServed),
+            Some("not served"),
         ),
         (
             |v| v["spec"]["csi"]["driver"] = "other.example".into(),
-            Some(LeftAlone::NotServed),
+            Some("not served"),
         ),
-        (
-            |v| v["spec"] = json!({"nfs": {}}),
-            Some(LeftAlone::NotServed),
-        ),
+        (|v| v["spec"] = json!({"nfs": {}}), Some("not served")),
         (
             |v| v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into(),
-            Some(LeftAlone::Deleting),
+            Some("being deleted"),
         ),
         (
             |v| v["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"}),
-            Some(LeftAlone::Paused),
+            Some("paused"),
         ),
         // P-23.
         (
             |v| v["spec"]["csi"]["volumeHandle"] = "placeholder-for-provisioning".into(),
-            Some(LeftAlone::Placeholder),
+            Some("not made yet"),
         ),
         // As long as the contract allows.
         (
@@ -105,11 +98,11 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
         ),
         (
             |v| v["spec"]["csi"]["volumeHandle"] = "h".repeat(1025).into(),
-            Some(LeftAlone::TooLong),
+            Some("source too long"),
         ),
         (
             |v| v["spec"]["csi"]["volumeAttributes"] = json!({"k": "v".repeat(16 << 10)}),
-            Some(LeftAlone::TooLong),
+            Some("source too long"),
         ),
         (
             |v| {
@@ -117,7 +110,7 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
                 let term = json!({"matchExpressions": [{"key": "k", "operator": "Exists"}]});
                 v["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [term]}});
             },
-            Some(LeftAlone::Provisioned),
+            Some("provisioned"),
         ),
         // The mark of another source: a copied manifest.
         (
@@ -127,87 +120,12 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
     ];
     for (change, left) in table {
         let volume = volume(change);
-        let expected = left.map_or(VolumeStep::Ask, VolumeStep::Leave);
         assert_eq!(
-            step(&volume, &served(), Stage::Existing),
-            expected,
+            left_alone(&volume, &served(), Stage::Existing),
+            left,
             "{volume:?}"
         );
     }
-}
-
-/// P-21: the GA pair first, else the beta pair; half a pair is none.
-#[test]
-fn labels_of_a_provisioner_are_trusted() {
-    let table: [(Texts<'_>, Option<Values<'_>>); 4] = [
-        (
-            &[
-                (ZONE, "b__a"),
-                (REGION, "r"),
-                (ZONE_BETA, "x"),
-                (REGION_BETA, "x"),
-            ],
-            Some(&[(REGION, &["r"]), (ZONE, &["a", "b"])]),
-        ),
-        (
-            &[(ZONE_BETA, "a"), (REGION_BETA, "r"), (ZONE, "a")],
-            Some(&[(REGION_BETA, &["r"]), (ZONE_BETA, &["a"])]),
-        ),
-        (&[(ZONE, "a"), (REGION_BETA, "r")], None),
-        (&[(ZONE, "a")], None),
-    ];
-    for (labels, expected) in table {
-        let volume = volume(|volume| {
-            volume["metadata"]["labels"] = object(labels);
-            let annotations = object(&[("pv.kubernetes.io/provisioned-by", "x")]);
-            volume["metadata"]["annotations"] = annotations;
-        });
-        let Some(expected) = expected else {
-            assert_eq!(step(&volume, &served(), Stage::Existing), VolumeStep::Ask);
-            continue;
-        };
-        let expected: Vec<_> = expected.iter().map(|(k, v)| within(k, v)).collect();
-        let VolumeStep::Decide(VolumeDecision::Write { patch, missing }) =
-            step(&volume, &served(), Stage::Existing)
-        else {
-            panic!("{labels:?}");
-        };
-        assert_eq!(patch.node_terms.as_deref(), Some(&[all_of(expected)][..]));
-        assert_eq!(
-            (patch.labels.len(), patch.labelled, missing),
-            (0, None, None)
-        );
-        // It has the affinity then.
-        let written = VolumePatch {
-            node_terms: patch.node_terms,
-            ..VolumePatch::default()
-        };
-        let after = step(
-            &written.applied_to(&volume, "2"),
-            &served(),
-            Stage::Existing,
-        );
-        assert_eq!(after, VolumeStep::Leave(LeftAlone::Provisioned));
-    }
-}
-
-/// P-30: an empty zone is an error, not a term that matches nothing.
-#[test]
-fn a_trusted_label_without_a_zone_is_refused() {
-    let volume = volume(|volume| {
-        volume["metadata"]["labels"] = object(&[(ZONE, "a__"), (REGION, "r")]);
-        let annotations = object(&[("pv.kubernetes.io/provisioned-by", "x")]);
-        volume["metadata"]["annotations"] = annotations;
-    });
-    let VolumeStep::Decide(VolumeDecision::Refuse(problem)) =
-        step(&volume, &served(), Stage::Existing)
-    else {
-        panic!("not refused");
-    };
-    assert!(
-        problem.to_string().contains("has an empty zone"),
-        "{problem}"
-    );
 }
 
 /// Labels are set where they are absent; a label of the volume's own that says otherwise refuses it.
@@ -226,11 +144,11 @@ fn a_label_of_the_volume_is_never_overwritten() {
     for (labels, expected) in table {
         let decision = plan(&labelled(labels), &answer, &served(), Stage::Admission);
         match (decision, expected) {
-            (VolumeDecision::Write { patch, .. }, Ok(keys)) => {
+            (Ok(patch), Ok(keys)) => {
                 let written: Vec<_> = patch.labels.iter().map(|(key, _)| &**key).collect();
                 assert_eq!(written, keys, "{labels:?}");
             }
-            (VolumeDecision::Refuse(problem), Err(key)) => {
+            (Err(problem), Err(key)) => {
                 let text = problem.to_string();
                 assert!(text.starts_with(&format!("label {key} is ")), "{text}");
             }
@@ -293,12 +211,9 @@ fn a_choice_of_terms_goes_with_every_term_of_the_volume() {
 fn affinity_of_a_volume_that_exists_is_reported_as_missing() {
     let answer = topology(&[(ZONE, "a")]);
     let own = with_terms(&[all_of([within("host", &["n"])])]);
-    let decision = plan(&own, &answer, &served(), Stage::Existing);
-    let VolumeDecision::Write { patch, missing } = decision else {
-        panic!("{decision:?}");
-    };
+    let patch = write(&own, &answer, Stage::Existing);
     assert_eq!((patch.node_terms, patch.labels.len()), (None, 1));
-    assert_eq!(missing.as_deref(), Some(&*answer.node_terms));
+    assert_eq!(patch.missing.as_deref(), Some(&*answer.node_terms));
     let none = labelled(&[]);
     let first = write(&none, &answer, Stage::Existing);
     assert_eq!(first.node_terms.as_deref(), Some(&*answer.node_terms));
@@ -311,18 +226,16 @@ fn an_empty_answer_changes_nothing_but_the_mark() {
     let patch = write(&volume, &VolumeTopology::default(), Stage::Existing);
     assert!(patch.labels.is_empty() && patch.node_terms.is_none());
     let after = patch.applied_to(&volume, "2");
-    assert_eq!(
-        step(&after, &served(), Stage::Existing),
-        VolumeStep::Leave(LeftAlone::Labelled)
-    );
+    let again = left_alone(&after, &served(), Stage::Existing);
+    assert_eq!(again, Some("labelled"));
     // In a new volume it is copied from another manifest.
-    assert_eq!(step(&after, &served(), Stage::Admission), VolumeStep::Ask);
+    assert_eq!(left_alone(&after, &served(), Stage::Admission), None);
     // Another provider, or another source, has not labelled it.
     let other = ServedVolumes {
         provider: "other".into(),
         ..served()
     };
-    assert_eq!(step(&after, &other, Stage::Existing), VolumeStep::Ask);
+    assert_eq!(left_alone(&after, &other, Stage::Existing), None);
 }
 
 /// Computed by hand from the lengths and texts.
@@ -363,7 +276,7 @@ proptest! {
         let answer = RawTopology { labels: answer.into_iter().collect(), ..RawTopology::default() };
         let answer = answer.check().unwrap();
         let stage = if exists { Stage::Existing } else { Stage::Admission };
-        let VolumeDecision::Write { patch, missing } = plan(&volume, &answer, &served(), stage) else {
+        let Ok(patch) = plan(&volume, &answer, &served(), stage) else {
             return Ok(());
         };
         let after = patch.applied_to(&volume, "2");
@@ -380,9 +293,9 @@ proptest! {
         if exists && !terms.is_empty() {
             prop_assert_eq!(&after.node_terms, &volume.node_terms);
         }
-        if let Some(missing) = missing {
+        if let Some(missing) = patch.missing {
             prop_assert!(exists && !terms.is_empty() && *missing == *answer.node_terms);
         }
-        prop_assert_eq!(step(&after, &served(), Stage::Existing), VolumeStep::Leave(LeftAlone::Labelled));
+        prop_assert_eq!(left_alone(&after, &served(), Stage::Existing), Some("labelled"));
     }
 }
