@@ -3,9 +3,11 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +29,7 @@ func (c classifier) asError(err error) error {
 	var named *provider.Error
 	var retry *api.RetryError
 	var running *stillRunning
+	var request *url.Error
 	switch {
 	case err == nil, errors.As(err, &named):
 		return err
@@ -42,6 +45,9 @@ func (c classifier) asError(err error) error {
 		return provider.Errorf(provider.OperationInProgress, "%w", err).WithRetryAfter(askAgain)
 	case errors.As(err, &retry):
 		return provider.Errorf(provider.OperationInProgress, "%w", err).WithRetryAfter(retry.RetryAfter())
+	case errors.As(err, &request) && request.Timeout() && request.Err != context.DeadlineExceeded:
+		// The limit of http.Client itself, which also says that it is a context's: the caller still waits.
+		return provider.Errorf(provider.CloudUnavailable, "%w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return err
 	default:
@@ -56,11 +62,9 @@ func wellKnown(err error) *provider.Error {
 	shown := answerIn(err)
 	reason := shown.reason()
 	switch {
-	case reason == provider.RateLimited && shown.retryAfter == 0:
-		return provider.RateLimitedFor(rateLimitPause, err)
 	case reason == provider.RateLimited:
-		return provider.RateLimitedFor(shown.retryAfter, err)
-	case reason == provider.CloudError && shown.unreachable:
+		return provider.RateLimitedFor(cmp.Or(shown.retryAfter, rateLimitPause), err)
+	case reason == provider.CloudError && (shown.unreachable || slices.Contains(shown.statuses, http.StatusServiceUnavailable)):
 		reason = provider.CloudUnavailable
 	}
 	return provider.Errorf(reason, "%w", err)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -253,7 +254,7 @@ var clientErrors = []struct {
 	},
 	{ // the credentials were not refused: Keystone did not answer
 		&gophercloudNoLogin{ErrOriginal: gophercloudError{Actual: 401}, ErrReauth: gophercloudError{Actual: 503}},
-		provider.CloudError, provider.CloudError, 0,
+		provider.CloudUnavailable, provider.CloudError, 0,
 	},
 	// linodego: its numbers below 100 are no statuses
 	{&linodeError{answered(429, "9"), 429, "Too many requests"}, provider.RateLimited, provider.CloudError, pauseOfTest},
@@ -306,6 +307,23 @@ func TestErrorsOfClientsHaveTheReasonOfTheAnswer(t *testing.T) {
 	}
 	if err := classifier(nil).asError(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A client's limit of time is a cloud that does not answer; the end of the call stays what it is.
+func TestTheLimitOfAnHTTPClientIsACloudThatDoesNotAnswer(t *testing.T) {
+	release := make(chan struct{})
+	cloud := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer cloud.Close()
+	defer close(release)
+	_, err := (&http.Client{Timeout: time.Millisecond}).Get(cloud.URL)
+	expect(t, err, provider.CloudUnavailable, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, cloud.URL, nil)
+	_, err = http.DefaultClient.Do(request)
+	if kept := classifier(nil).asError(err); kept != err || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(kept)
 	}
 }
 
