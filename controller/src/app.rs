@@ -6,28 +6,35 @@
 //!  end:    no new call; calls in flight end ─► [lease] ─► events ─► everything else
 //! ```
 
-mod access;
 mod controllers;
 mod dry_run;
 mod explain;
 mod identity;
 mod lease_events;
 mod lease_task;
-mod loops;
 pub(crate) mod metrics;
 mod process;
 mod supervise;
-mod wiring;
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::supervise::Signals;
-use self::{lease_task::CANCEL_TIMEOUT, process::Process, supervise::Supervisor, wiring::Wiring};
-use crate::options::Config;
-use outrigger_kube::{client::ApiServer, watch::Sight};
+use self::{
+    controllers::Loops,
+    explain::Explainer,
+    identity::ClusterIdentity,
+    lease_task::{CANCEL_TIMEOUT, Contender, LeaseTask},
+    process::Process,
+};
+use crate::{options::Config, server::Scope};
+use outrigger_kube::{
+    client::{ApiServer, Budget},
+    cluster::SameCluster,
+    watch::Sight,
+};
 use outrigger_provider::{Connect, DownCause, Provider, ProviderSocket};
 use outrigger_runtime::telemetry::Telemetry;
 
@@ -44,9 +51,6 @@ pub enum Fatal {
     /// Something that the flags describe cannot be had.
     #[error("{0}")]
     Setup(String),
-    /// A controller cannot be started (PROC-7).
-    #[error("error running controllers: {0}")]
-    Controllers(String),
     /// A part that must run until the end did not.
     #[error("{0} ended unexpectedly; see the log above")]
     Died(Cow<'static, str>),
@@ -74,7 +78,7 @@ impl Fatal {
         match self {
             Self::Setup(_) | Self::LeaseLost | Self::OtherCluster(_) | Self::Hurried => 1,
             Self::Died(_) => 2,
-            Self::Controllers(_) | Self::NoClusterId => 255,
+            Self::NoClusterId => 255,
         }
     }
 
@@ -125,14 +129,13 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         mut signals,
         set_verbosity,
     } = surroundings;
-    let mut tasks = Supervisor::default();
-    let process = Process::start(&config, api_server, set_verbosity, &mut tasks).await?;
+    let mut process = Process::start(&config, api_server, set_verbosity).await?;
     let facts = tokio::select! {
         facts = process.reach_api_server() => facts?,
         () = signals.next() => return Ok(()),
     };
-    let provider = process.connect_provider(&facts, provider, &mut tasks);
-    let cluster = process.cluster(&facts);
+    let provider = process.connect_provider(&facts, provider);
+    let cluster = SameCluster::new(process.informers.clone(), facts.uid);
     let sight = Sight::of(cluster.clone());
     if let Some(output) = config.plan {
         return tokio::select! {
@@ -141,25 +144,65 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
             () = signals.next() => Ok(()),
         };
     }
-    let process_events = process
-        .access
-        .root_events(COMPONENT, &mut tasks, &process.end);
-    let mut wiring = Wiring::new(&process, (&provider, &sight), &mut tasks);
-    tokio::select! {
-        added = controllers::add(&mut wiring) => added?,
-        () = signals.next() => return Ok(()),
-    }
-    let stores = wiring.stores();
-    let loops = wiring.finish();
+
+    let events = process.write_events();
+    let (nodes, services) = (Arc::default(), Arc::default());
+    let loops = Loops {
+        process: &mut process,
+        provider: &provider,
+        sight: &sight,
+        events: &events,
+        nodes: Arc::clone(&nodes),
+        services: Arc::clone(&services),
+        hosts: Vec::new(),
+    };
+    let hosts = loops.make();
+
+    let recorder = events.recorder(COMPONENT);
+    let contender = config.election.as_ref().map(|election| {
+        let api = process.api("leader-election", Budget::UNLIMITED);
+        let (metrics, recorder) = (process.metrics.leader.clone(), recorder.clone());
+        let on_event = Arc::new(move |lease, event| recorder.event(lease, event));
+        Contender::start(election, api, metrics, on_event, &provider, &sight)
+    });
+    let lock = contender.as_ref().map(|contender| contender.lock.clone());
+    let on_lease = lease_events::recorder(config.election.as_ref(), recorder);
+    let identity = ClusterIdentity::new(
+        &config,
+        (cluster.clone(), sight.clone()),
+        provider.clone(),
+        Box::new(on_lease.clone()),
+        lock.clone(),
+    );
+    let compared = Arc::clone(&identity);
+    process
+        .checks
+        .add("clusterUID", Scope::Readiness, move || compared.check());
+    process.spawn("cluster identity", Arc::clone(&identity).run());
+    let reports = lease_events::report(provider.clone(), on_lease);
+    process.spawn("events about the provider", reports);
+    let explainer = Explainer {
+        history: process.history.clone(),
+        nodes,
+        services,
+        lock,
+    };
+    process.pages.explain_by(move |path| explainer.answer(path));
+    let lease_task = LeaseTask {
+        contender,
+        hosts,
+        provider: provider.clone(),
+        identity,
+        checks: process.checks.clone(),
+        running: process.metrics.controllers.clone(),
+        grace: config.shutdown_grace,
+    };
     let stop = CancellationToken::new();
-    let identity = (&provider, &cluster);
-    let lease_task = process.contend(loops, identity, &sight, &process_events, &mut tasks);
-    process.explain(stores, lease_task.lock());
     let (mut leading, mut is_over) = (Box::pin(lease_task.run(stop.clone())), false);
 
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
-        name = tasks.ended() => Err(Fatal::Died(name)),
+        name = process.tasks.ended() => Err(Fatal::Died(name)),
         ended = &mut leading => {
             is_over = true;
             ended
@@ -174,7 +217,7 @@ pub async fn run(config: Config, surroundings: Surroundings) -> Result<(), Fatal
         // After a lost lease no more calls are made, and the next leader may be there already. Nor has another cluster
         // anything to learn.
         if !matches!(ended, Err(Fatal::LeaseLost | Fatal::OtherCluster(_))) {
-            process.end(&mut tasks).await;
+            process.end().await;
         }
         drained
     };

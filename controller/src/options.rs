@@ -60,9 +60,6 @@ const PREFIX: &str = "OUTRIGGER_";
     next_help_heading = "Process"
 )]
 struct Flags {
-    /// Interval between the starts of two controllers.
-    #[arg(long, default_value = "0s", value_parser = go_duration::parse)]
-    controller_start_interval: Duration,
     /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item that
     /// names a controller decides. Known are cloud-node-controller, cloud-node-lifecycle-controller,
     /// node-route-controller, service-lb-controller, and, only if named, node-ipam-controller,
@@ -254,9 +251,7 @@ impl Flags {
         Ok(Config {
             kube: self.api_server.source(),
             budget: self.api_server.budget(),
-            service_account_credentials: self.api_server.use_service_account_credentials,
             min_resync_period: self.api_server.min_resync_period,
-            controller_start_interval: self.controller_start_interval,
             shutdown_grace: self.shutdown_grace_period,
             provider: self.provider.settings(&mut warnings)?,
             node: self.nodes.node(),

@@ -1,14 +1,16 @@
-//! Each loop with the stores, the rights and the settings that it needs.
+//! Each loop with the stores, the client and the settings that it needs.
 
 use std::sync::Arc;
 
-use outrigger_core::route::WITHOUT_CLUSTER_CIDR;
+use outrigger_core::{node::NodeView, route::WITHOUT_CLUSTER_CIDR, service::ServiceView};
 use tracing::{info, warn};
 
-use super::{Fatal, wiring::Wiring};
+use super::process::Process;
 use crate::options::controllers::{Controller, Controllers};
-use outrigger_kube::store::Store;
+use outrigger_kube::{events::Events, store::Store, watch::Sight};
 use outrigger_loops::{
+    context::{LoopContext, LoopParts},
+    control_loop::{self, ControlLoop, Host, LoopInputs},
     csr::{self, KubeletServing},
     ipam::{self, NodeIpam},
     lifecycle::{self, NodeLifecycle, OnLookup},
@@ -18,36 +20,222 @@ use outrigger_loops::{
     service::{self, ServiceLb},
     volume::{self, VolumeLabels},
 };
-use outrigger_provider::Session;
+use outrigger_provider::{Provider, Session};
 
-/// Account of the loops over Nodes, as in upstream; node-ipam has it in upstream's kube-controller-manager.
-const NODES: &str = "node-controller";
-/// Account of node-route.
-const ROUTES: &str = "route-controller";
-/// Account of persistentvolume-labels, as that of upstream's former controller.
-const VOLUMES: &str = "pvl-controller";
-/// Account of kubelet-serving-approving. Not kube-controller-manager's `certificate-controller`, which would get a right
-/// more.
-const CERTIFICATES: &str = "kubelet-serving-approver";
+/// The loops that run in each lease term. Their queues fill on a standby too, so that a new leader knows at once what
+/// there is to do.
+pub(super) type Hosts = Vec<(Controller, Host)>;
 
-/// Adds the loops that the flags ask for. The store of Nodes is last: every loop has subscribed to it then.
-pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    log_disabled(&wiring.process.config.controllers);
-    let on_lookup = nodes(wiring).await?;
-    services(wiring).await?;
-    ipam(wiring, on_lookup).await?;
-    routes(wiring).await?;
-    volumes(wiring).await?;
-    certificates(wiring).await?;
-    let nodes = Arc::clone(&wiring.nodes);
-    let (follow, kept) = (wiring.provider.clone(), Arc::clone(&nodes));
-    wiring.spawn("annotations of nodes", async move {
-        let keep = |session: &Session| kept.keep_annotations(&session.annotations_of_nodes());
-        follow.each_session(keep).await;
-    });
-    wiring.watch(&nodes, std::future::ready(()));
-    Ok(())
+/// The loops as they are made, one after the other, and the parts that they share.
+pub(super) struct Loops<'w, 'c> {
+    pub(super) process: &'w mut Process<'c>,
+    pub(super) provider: &'w Provider,
+    /// When a watch last showed something; shared by all watches.
+    pub(super) sight: &'w Sight,
+    pub(super) events: &'w Events,
+    pub(super) nodes: Arc<Store<NodeView>>,
+    pub(super) services: Arc<Store<ServiceView>>,
+    pub(super) hosts: Hosts,
 }
+
+impl Loops<'_, '_> {
+    /// Makes the loops that the flags ask for. The store of Nodes is last: every loop has subscribed to it then.
+    pub(super) fn make(mut self) -> Hosts {
+        log_disabled(&self.process.config.controllers);
+        let on_lookup = self.nodes();
+        if self.runs(Controller::ServiceLb) {
+            self.services();
+        }
+        if self.runs(Controller::NodeIpam) {
+            self.ipam(on_lookup);
+        }
+        if self.runs(Controller::NodeRoute) {
+            self.routes();
+        }
+        if self.runs(Controller::VolumeLabels) {
+            self.volumes();
+        }
+        if self.runs(Controller::KubeletServing) {
+            self.certificates();
+        }
+        let (follow, kept) = (self.provider.clone(), Arc::clone(&self.nodes));
+        self.process.spawn("annotations of nodes", async move {
+            let keep = |session: &Session| kept.keep_annotations(&session.annotations_of_nodes());
+            follow.each_session(keep).await;
+        });
+        let at_once = std::future::ready(());
+        self.process.watch(&self.nodes, self.sight, at_once);
+        self.hosts
+    }
+
+    fn runs(&self, controller: Controller) -> bool {
+        self.process.config.controllers.enabled(controller)
+    }
+
+    /// Adds a loop over the keys of `inputs`, unless `--controllers` has switched it off, whose client and events have
+    /// these names; `make` is called for each lease term.
+    fn add<L: ControlLoop>(
+        &mut self,
+        controller: Controller,
+        (client, component): (&'static str, &'static str),
+        inputs: LoopInputs<L::Key, L::State>,
+        make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
+    ) {
+        if !self.runs(controller) {
+            return;
+        }
+        let parts = LoopParts {
+            api: self.process.api(client, self.process.config.budget),
+            provider: self.provider.clone(),
+            nodes: Arc::clone(&self.nodes),
+            events: self.events.recorder(component),
+            history: self.process.history.clone(),
+            doubts: self.sight.doubts(),
+        };
+        let host = control_loop::host(parts, inputs, make);
+        self.hosts.push((controller, host));
+    }
+
+    /// cloud-node and cloud-node-lifecycle. The event handler that it returns counts answers to other loops for the rate
+    /// limit of deletions.
+    fn nodes(&mut self) -> OnLookup {
+        let (config, metrics) = (self.process.config, self.process.metrics.clone());
+        let not_managed = Arc::new(NotManaged::default());
+        let to_check = lifecycle::subscribe(&self.nodes, &metrics.queues);
+        let to_initialize = node::subscribe(&self.nodes, Arc::clone(&not_managed), &metrics.queues);
+        let on_lookup = lifecycle::on_lookup(&to_check);
+
+        let (settings, counts) = (config.node.clone(), metrics.node);
+        let (foreign, handler) = (Arc::clone(&not_managed), Arc::clone(&on_lookup));
+        let make = move |context| {
+            let (settings, counts) = (settings.clone(), counts.clone());
+            CloudNode::new(context, settings, foreign.clone(), handler.clone(), counts)
+        };
+        let names = (NODES, node::NAME);
+        self.add(Controller::CloudNode, names, to_initialize, make);
+
+        let (settings, counts) = (config.lifecycle.clone(), metrics.lifecycle);
+        let make = move |context| {
+            let (settings, counts) = (settings.clone(), counts.clone());
+            NodeLifecycle::new(context, settings, not_managed.clone(), counts)
+        };
+        let names = (NODES, lifecycle::NAME);
+        self.add(Controller::CloudNodeLifecycle, names, to_check, make);
+        on_lookup
+    }
+
+    /// service-lb. The store of Services is empty before a provider serves load balancers.
+    fn services(&mut self) {
+        let (settings, metrics) = (self.process.config.service, self.process.metrics.clone());
+        let (provider, services) = (self.provider.clone(), Arc::clone(&self.services));
+        let inputs = service::subscribe(
+            &services,
+            &self.nodes,
+            provider.clone(),
+            settings.pace,
+            &metrics.queues,
+        );
+        let (keys, store) = (inputs.keys.clone(), Arc::clone(&services));
+        let make = move |context| {
+            let (store, counts) = (Arc::clone(&store), metrics.service.clone());
+            ServiceLb::new(context, store, settings, &inputs, counts)
+        };
+        let names = (service::COMPONENT, service::COMPONENT);
+        self.add(Controller::ServiceLb, names, keys, make);
+        let (follow, kept) = (provider.clone(), Arc::clone(&services));
+        self.process.spawn("annotations of services", async move {
+            let keep = |session: &Session| {
+                if let Some(read) = session.annotations_of_services() {
+                    kept.keep_annotations(&read);
+                }
+            };
+            follow.each_session(keep).await;
+        });
+        let serves = |session: &Session| session.load_balancers.is_some();
+        let is_served = async move { provider.offering(serves, || {}).await };
+        self.process.watch(&services, self.sight, is_served);
+    }
+
+    /// node-ipam, if `--allocate-node-cidrs` is set, too (not I-1).
+    fn ipam(&mut self, on_lookup: OnLookup) {
+        let (config, metrics) = (self.process.config, self.process.metrics.clone());
+        let Some(allocator) = config.ipam.clone() else {
+            info!("Skipping {:?}: --allocate-node-cidrs is false", ipam::NAME);
+            return;
+        };
+        let election = config.election.as_ref();
+        let write_limit = election.map(|election| election.durations.write_limit());
+        let inputs = ipam::subscribe(&self.nodes, &metrics.queues);
+        let make = move |context| {
+            let (allocator, handler) = (allocator.clone(), on_lookup.clone());
+            NodeIpam::new(
+                context,
+                allocator,
+                write_limit,
+                handler,
+                metrics.ipam.clone(),
+            )
+        };
+        self.add(Controller::NodeIpam, (NODES, ipam::COMPONENT), inputs, make);
+    }
+
+    /// node-route, unless a flag says that there are no routes, or none says where.
+    fn routes(&mut self) {
+        let (config, metrics) = (self.process.config, self.process.metrics.clone());
+        if !config.configure_cloud_routes {
+            info!(
+                "Skipping {:?}: --configure-cloud-routes is false",
+                route::NAME
+            );
+            return;
+        }
+        let Some(settings) = config.route.clone() else {
+            // The flag that asks for routes is set by default, so that a cloud without any is none.
+            let provider = self.provider.clone();
+            self.process.spawn("warning about routes", async move {
+                let serves = |session: &Session| session.routes.is_some();
+                provider.offering(serves, || {}).await;
+                warn!("{WITHOUT_CLUSTER_CIDR}");
+                std::future::pending::<()>().await;
+            });
+            return;
+        };
+        let inputs = route::subscribe(&self.nodes, &metrics.queues);
+        let make = move |context| NodeRoute::new(context, settings.clone(), metrics.route.clone());
+        let names = ("route-controller", route::COMPONENT);
+        self.add(Controller::NodeRoute, names, inputs, make);
+    }
+
+    /// persistentvolume-labels. The store is empty before a provider serves volumes.
+    fn volumes(&mut self) {
+        let volumes = Arc::<Store<_>>::default();
+        let inputs = volume::subscribe(&volumes, &self.process.metrics.queues);
+        let store = Arc::clone(&volumes);
+        let make = move |context| VolumeLabels::new(context, Arc::clone(&store));
+        let names = ("pvl-controller", volume::COMPONENT);
+        self.add(Controller::VolumeLabels, names, inputs, make);
+        let provider = self.provider.clone();
+        let serves = |session: &Session| session.volumes.is_some();
+        let is_served = async move { provider.offering(serves, || {}).await };
+        self.process.watch(&volumes, self.sight, is_served);
+    }
+
+    /// kubelet-serving-approving.
+    fn certificates(&mut self) {
+        let (csrs, metrics) = (Arc::<Store<_>>::default(), self.process.metrics.clone());
+        let inputs = csr::subscribe(&csrs, &metrics.queues);
+        let store = Arc::clone(&csrs);
+        let make =
+            move |context| KubeletServing::new(context, Arc::clone(&store), metrics.csr.clone());
+        let names = ("kubelet-serving-approver", csr::COMPONENT);
+        self.add(Controller::KubeletServing, names, inputs, make);
+        let at_once = std::future::ready(());
+        self.process.watch(&csrs, self.sight, at_once);
+    }
+}
+
+/// Client of the loops over Nodes, as in upstream; node-ipam has it in upstream's kube-controller-manager.
+const NODES: &str = "node-controller";
 
 /// CLI-27.
 fn log_disabled(controllers: &Controllers) {
@@ -59,182 +247,4 @@ fn log_disabled(controllers: &Controllers) {
             (false, false) => warn!(controller = name, "controller is disabled"),
         }
     }
-}
-
-/// cloud-node and cloud-node-lifecycle. The event handler that it returns counts answers to other loops for the rate limit
-/// of deletions.
-async fn nodes(wiring: &mut Wiring<'_>) -> Result<OnLookup, Fatal> {
-    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
-    let not_managed = Arc::new(NotManaged::default());
-    let to_check = lifecycle::subscribe(&wiring.nodes, &metrics.queues);
-    let to_initialize = node::subscribe(&wiring.nodes, Arc::clone(&not_managed), &metrics.queues);
-    let on_lookup = lifecycle::on_lookup(&to_check);
-
-    let parts = (
-        config.node.clone(),
-        Arc::clone(&not_managed),
-        Arc::clone(&on_lookup),
-        metrics.node.clone(),
-    );
-    let make = |context, (settings, not_managed, on_lookup, counts)| {
-        CloudNode::new(context, settings, not_managed, on_lookup, counts)
-    };
-    let controller = Controller::CloudNode;
-    let added = wiring.add(controller, NODES, node::NAME, to_initialize, parts, make);
-    added.await?;
-
-    let parts = (
-        config.lifecycle.clone(),
-        not_managed,
-        metrics.lifecycle.clone(),
-    );
-    let make = |context, (settings, not_managed, counts)| {
-        NodeLifecycle::new(context, settings, not_managed, counts)
-    };
-    let controller = Controller::CloudNodeLifecycle;
-    let added = wiring.add(controller, NODES, lifecycle::NAME, to_check, parts, make);
-    added.await?;
-    Ok(on_lookup)
-}
-
-/// service-lb. The store of Services is empty before a provider serves load balancers.
-async fn services(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let config = wiring.process.config;
-    if !config.controllers.enabled(Controller::ServiceLb) {
-        return Ok(());
-    }
-    let (provider, metrics) = (wiring.provider.clone(), &wiring.process.metrics);
-    let settings = config.service;
-    let services = Arc::clone(&wiring.services);
-    let inputs = service::subscribe(
-        &services,
-        &wiring.nodes,
-        provider.clone(),
-        settings.pace,
-        &metrics.queues,
-    );
-    let keys = inputs.keys.clone();
-    let parts = (
-        Arc::clone(&services),
-        settings,
-        inputs,
-        metrics.service.clone(),
-    );
-    let make = |context, (services, settings, inputs, counts)| {
-        ServiceLb::new(context, services, settings, &inputs, counts)
-    };
-    let (controller, account) = (Controller::ServiceLb, service::COMPONENT);
-    let added = wiring.add(controller, account, account, keys, parts, make);
-    added.await?;
-    let (follow, kept) = (provider.clone(), Arc::clone(&services));
-    wiring.spawn("annotations of services", async move {
-        let keep = |session: &Session| {
-            if let Some(read) = session.annotations_of_services() {
-                kept.keep_annotations(&read);
-            }
-        };
-        follow.each_session(keep).await;
-    });
-    let serves = |session: &Session| session.load_balancers.is_some();
-    let is_served = async move { provider.offering(serves, || {}).await };
-    wiring.watch(&services, is_served);
-    Ok(())
-}
-
-/// node-ipam, if `--controllers` names it and `--allocate-node-cidrs` is set (not I-1).
-async fn ipam(wiring: &mut Wiring<'_>, on_lookup: OnLookup) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
-    if !config.controllers.enabled(Controller::NodeIpam) {
-        return Ok(());
-    }
-    let Some(allocator) = config.ipam.clone() else {
-        info!("Skipping {:?}: --allocate-node-cidrs is false", ipam::NAME);
-        return Ok(());
-    };
-    let election = config.election.as_ref();
-    let write_limit = election.map(|election| election.durations.write_limit());
-    let inputs = ipam::subscribe(&wiring.nodes, &metrics.queues);
-    let parts = (allocator, write_limit, on_lookup, metrics.ipam.clone());
-    let make = |context, (allocator, write_limit, on_lookup, counts)| {
-        NodeIpam::new(context, allocator, write_limit, on_lookup, counts)
-    };
-    let controller = Controller::NodeIpam;
-    let added = wiring.add(controller, NODES, ipam::COMPONENT, inputs, parts, make);
-    added.await
-}
-
-/// node-route, unless a flag says that there are no routes, or none says where.
-async fn routes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
-    if !config.controllers.enabled(Controller::NodeRoute) {
-        return Ok(());
-    }
-    if !config.configure_cloud_routes {
-        info!(
-            "Skipping {:?}: --configure-cloud-routes is false",
-            route::NAME
-        );
-        return Ok(());
-    }
-    let Some(settings) = config.route.clone() else {
-        // The flag that asks for routes is set by default, so that a cloud without any is none.
-        let provider = wiring.provider.clone();
-        wiring.spawn("warning about routes", async move {
-            let serves = |session: &Session| session.routes.is_some();
-            provider.offering(serves, || {}).await;
-            warn!("{WITHOUT_CLUSTER_CIDR}");
-            std::future::pending::<()>().await;
-        });
-        return Ok(());
-    };
-    let inputs = route::subscribe(&wiring.nodes, &metrics.queues);
-    let parts = (settings, metrics.route.clone());
-    let make = |context, (settings, counts)| NodeRoute::new(context, settings, counts);
-    let controller = Controller::NodeRoute;
-    let added = wiring.add(controller, ROUTES, route::COMPONENT, inputs, parts, make);
-    added.await
-}
-
-/// persistentvolume-labels, if `--controllers` names it. The store is empty before a provider serves volumes.
-async fn volumes(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
-    if !config.controllers.enabled(Controller::VolumeLabels) {
-        return Ok(());
-    }
-    let provider = wiring.provider.clone();
-    let volumes = Arc::<Store<_>>::default();
-    let inputs = volume::subscribe(&volumes, &metrics.queues);
-    let parts = Arc::clone(&volumes);
-    let make = VolumeLabels::new;
-    let controller = Controller::VolumeLabels;
-    let added = wiring.add(controller, VOLUMES, volume::COMPONENT, inputs, parts, make);
-    added.await?;
-    let serves = |session: &Session| session.volumes.is_some();
-    let is_served = async move { provider.offering(serves, || {}).await };
-    wiring.watch(&volumes, is_served);
-    Ok(())
-}
-
-/// kubelet-serving-approving, if `--controllers` names it.
-async fn certificates(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
-    let (config, metrics) = (wiring.process.config, &wiring.process.metrics);
-    if !config.controllers.enabled(Controller::KubeletServing) {
-        return Ok(());
-    }
-    let csrs = Arc::<Store<_>>::default();
-    let inputs = csr::subscribe(&csrs, &metrics.queues);
-    let parts = (Arc::clone(&csrs), metrics.csr.clone());
-    let make = |context, (csrs, counts)| KubeletServing::new(context, csrs, counts);
-    let controller = Controller::KubeletServing;
-    let added = wiring.add(
-        controller,
-        CERTIFICATES,
-        csr::COMPONENT,
-        inputs,
-        parts,
-        make,
-    );
-    added.await?;
-    wiring.watch(&csrs, std::future::ready(()));
-    Ok(())
 }

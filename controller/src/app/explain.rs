@@ -12,16 +12,11 @@ use outrigger_kube::{
 };
 use outrigger_runtime::history::{self, Explanation, History};
 
-/// The objects that there are.
-pub(super) struct Stores {
-    pub(super) nodes: Arc<Store<NodeView>>,
-    pub(super) services: Arc<Store<ServiceView>>,
-}
-
 /// Answers requests to `/explain/`.
 pub(super) struct Explainer {
     pub(super) history: History,
-    pub(super) stores: Stores,
+    pub(super) nodes: Arc<Store<NodeView>>,
+    pub(super) services: Arc<Store<ServiceView>>,
     /// Absent without an election: this process leads.
     pub(super) lock: Option<Handle>,
 }
@@ -79,13 +74,13 @@ impl Explainer {
         let (kind, name) = path.split_once('/')?;
         match (kind, name.split_once('/')) {
             ("nodes", None) if is_name(name) => {
-                let exists = self.stores.nodes.get(name).is_some();
+                let exists = self.nodes.get(name).is_some();
                 Some((history::node(name), exists))
             }
             ("services", Some((namespace, of_service)))
                 if is_name(namespace) && is_name(of_service) =>
             {
-                let exists = self.stores.services.get(name).is_some();
+                let exists = self.services.get(name).is_some();
                 Some((history::service(namespace, of_service), exists))
             }
             _ => None,

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::OptionFuture;
 use outrigger_core::cluster_uid::ClusterUid;
 use parking_lot::Mutex;
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
 use crate::options::Config;
@@ -38,6 +39,8 @@ pub(super) struct ClusterIdentity {
     provider: Provider,
     allow_untagged: bool,
     on_warning: OnWarning,
+    /// The lock of the election, if there is one.
+    lock: Option<Handle>,
     last: Mutex<Option<ClusterUid>>,
 }
 
@@ -48,6 +51,7 @@ impl ClusterIdentity {
         (cluster, sight): (SameCluster, Sight),
         provider: Provider,
         on_warning: OnWarning,
+        lock: Option<Handle>,
     ) -> Arc<Self> {
         let this = Arc::new(Self {
             given: config.cluster_uid.clone(),
@@ -57,19 +61,21 @@ impl ClusterIdentity {
             provider,
             allow_untagged: config.provider.allow_untagged_cloud,
             on_warning,
+            lock,
             last: Mutex::default(),
         });
-        this.judge(None);
+        this.judge();
         this
     }
 
     /// Compares with the annotation on the Lease now. To be called before a lease term begins its work, and
     /// whenever something may have changed.
-    pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
+    pub(super) fn judge(&self) -> ClusterUid {
         // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
         // stays.
         let mut last = self.last.lock();
         let own_uid = self.given.as_deref().or(self.cluster.uid());
+        let lock = self.lock.as_ref();
         let remembered = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
         let uid = ClusterUid::judge(own_uid, remembered.as_deref());
         let is_new = last.as_ref() != Some(&uid);
@@ -96,18 +102,24 @@ impl ClusterIdentity {
         }
     }
 
-    /// Why nothing in the cloud is changed, if the Lease remembers another UID.
-    pub(super) fn contradiction(&self) -> Option<String> {
-        let last = self.last.lock();
-        let last = last.as_ref();
-        last.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
-            .map(ToString::to_string)
+    /// For the health check.
+    ///
+    /// # Errors
+    /// Nothing in the cloud is changed, since the Lease remembers another UID.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match &*self.last.lock() {
+            Some(uid @ ClusterUid::Contradicted { .. }) => Err(uid.to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Follows the operator's act on the Lease: nothing that was known is believed, as after a restore of etcd, and the
     /// annotation is removed. To be called by the leader before a lease term begins its work, too, so that no route of a
     /// Node that is lost goes first.
-    pub(super) fn resync(&self, lock: &Handle) {
+    pub(super) fn resync(&self) {
+        let Some(lock) = &self.lock else {
+            return;
+        };
         let Some(value) = lock.annotation(RESYNC_ANNOTATION) else {
             return;
         };
@@ -124,10 +136,10 @@ impl ClusterIdentity {
         drop(lock.annotate(RESYNC_ANNOTATION, None));
     }
 
-    /// Asks for a UID that could not be read at the start, and has the leader write what is known to the Lease
-    /// of `lock`. Never returns.
-    pub(super) async fn run(self: Arc<Self>, lock: Option<Handle>) {
-        let mut leadership = lock.as_ref().map(Handle::leadership);
+    /// Asks for a UID that could not be read at the start, and has the leader write what is known to the Lease.
+    /// Never returns.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut leadership = self.lock.as_ref().map(Handle::leadership);
         let mut doubts = self.sight.doubts();
         loop {
             if self.cluster.uid().is_none() {
@@ -137,8 +149,8 @@ impl ClusterIdentity {
             let leads = leadership
                 .as_mut()
                 .is_some_and(|leadership| leadership.borrow_and_update().leading().is_some());
-            let uid = self.judge(lock.as_ref());
-            if let (ClusterUid::Known(uid), Some(lock)) = (&uid, &lock)
+            let uid = self.judge();
+            if let (ClusterUid::Known(uid), Some(lock)) = (&uid, &self.lock)
                 && leads
                 && lock.annotation(CLUSTER_UID_ANNOTATION).is_none()
             {
@@ -147,10 +159,8 @@ impl ClusterIdentity {
                     .annotate(CLUSTER_UID_ANNOTATION, Some(uid.to_string()))
                     .await;
             }
-            if let Some(lock) = &lock
-                && leads
-            {
-                self.resync(lock);
+            if leads {
+                self.resync();
             }
             if doubts.has_changed().unwrap_or_default()
                 && let Some(doubt) = &*doubts.borrow_and_update()
@@ -158,19 +168,11 @@ impl ClusterIdentity {
             {
                 (self.on_warning)(doubt.event.clone());
             }
-            let led_by_another = async {
-                match &mut leadership {
-                    Some(leadership) => {
-                        if leadership.changed().await.is_err() {
-                            std::future::pending::<()>().await;
-                        }
-                    }
-                    None => std::future::pending().await,
-                }
-            };
+            let led_by_another =
+                OptionFuture::from(leadership.as_mut().map(watch::Receiver::changed));
             tokio::select! {
                 () = sleep(LOOK) => {}
-                () = led_by_another => {}
+                Some(Ok(())) = led_by_another => {}
                 Ok(()) = doubts.changed() => doubts.mark_changed(),
             }
         }
@@ -205,7 +207,13 @@ mod tests {
         );
         let silent = scripted::client(|_| std::future::pending().boxed());
         let cluster = SameCluster::new(Api::new(silent), facts.uid);
-        ClusterIdentity::new(&config, (cluster, Sight::default()), provider, on_warning)
+        ClusterIdentity::new(
+            &config,
+            (cluster, Sight::default()),
+            provider,
+            on_warning,
+            None,
+        )
     }
 
     /// It concerns every Node and Service alike: one event, on the Lease.
@@ -217,10 +225,10 @@ mod tests {
         let identity = identity(&mut Registry::default(), on_warning);
         for _ in 0..3 {
             let unknown = ClusterUid::Unknown { remembered: None };
-            assert_eq!(identity.judge(None), unknown);
+            assert_eq!(identity.judge(), unknown);
         }
         identity.cluster.learn("uid-1");
-        assert_eq!(identity.judge(None), ClusterUid::Known("uid-1".into()));
+        assert_eq!(identity.judge(), ClusterUid::Known("uid-1".into()));
         let warnings = warnings.lock();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         let text = "Nothing in the cloud is changed: the cluster's UID is not known";
@@ -237,13 +245,13 @@ mod tests {
         let on_warning = Box::new(move |_| {
             if let Some(identity) = meanwhile.get() {
                 identity.cluster.learn("uid-1");
-                assert_eq!(identity.judge(None), ClusterUid::Known("uid-1".into()));
+                assert_eq!(identity.judge(), ClusterUid::Known("uid-1".into()));
             }
         });
         let identity = slot.get_or_init(|| identity(&mut registry, on_warning));
         *identity.last.lock() = None;
         let unknown = ClusterUid::Unknown { remembered: None };
-        assert_eq!(identity.judge(None), unknown);
+        assert_eq!(identity.judge(), unknown);
         let mut scrape = String::new();
         encode(&mut scrape, &registry).unwrap();
         let gauge = "outrigger_cluster_uid{state=\"known\"} 1";

@@ -5,7 +5,10 @@ use std::time::Duration;
 use tokio::{sync::watch, time::timeout};
 
 use crate::options::config::Election;
-use outrigger_kube::events::{EventContent, ObjectRef, Recorder};
+use outrigger_kube::{
+    events::{EventContent, ObjectRef, Recorder},
+    leader,
+};
 use outrigger_provider::{Provider, ProviderState, Session};
 
 /// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
@@ -36,10 +39,19 @@ fn trouble(state: &ProviderState) -> Option<&'static str> {
     }
 }
 
+/// Records what the state and the declarations of the provider give reason for. Never returns.
+pub(super) async fn report(provider: Provider, record: impl Fn(EventContent)) {
+    let host = leader::host();
+    tokio::join!(
+        report_state(provider.state(), &host, &record),
+        report_grants(&provider, &record)
+    );
+}
+
 /// Records `ProviderDown` when the provider of the replica on `host` has not served for [`GRACE`],
 /// `ProviderDegraded` when it has been degraded for as long, and `ProviderUp` when it serves well again. Never
 /// returns.
-pub(super) async fn report(
+async fn report_state(
     mut state: watch::Receiver<ProviderState>,
     host: &str,
     record: impl Fn(EventContent),
@@ -74,7 +86,7 @@ pub(super) async fn report(
 
 /// Records `EffectsNotGranted` when the provider declares prefixes under which the operator grants nothing, and when
 /// they are others. Never returns.
-pub(super) async fn report_grants(provider: &Provider, record: impl Fn(EventContent)) {
+async fn report_grants(provider: &Provider, record: impl Fn(EventContent)) {
     let mut reported = None;
     let report = |session: &Session| {
         let now = session.grants_missing();
@@ -157,7 +169,7 @@ mod tests {
             sleep(GRACE).await;
         };
         tokio::select! {
-            () = report(state, "a_1", record) => unreachable!("it never returns"),
+            () = report_state(state, "a_1", record) => unreachable!("it never returns"),
             () = script => {}
         }
         assert_eq!(

@@ -20,10 +20,13 @@ use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
-use crate::options::Config;
+use super::{Fatal, controllers::Hosts, identity::ClusterIdentity, supervise::Supervisor};
+use crate::{
+    options::config::Election,
+    server::{Checks, Scope},
+};
 use outrigger_kube::{
     api::Api,
     leader::{
@@ -34,7 +37,7 @@ use outrigger_kube::{
 };
 use outrigger_loops::context::Term;
 use outrigger_provider::Provider;
-use outrigger_runtime::fence::Fence;
+use outrigger_runtime::{fence::Fence, telemetry::RunningControllers};
 
 /// A leader that has not been able to do the work for so long lets another replica try.
 const GRACE: Duration = Duration::from_mins(1);
@@ -42,62 +45,56 @@ const GRACE: Duration = Duration::from_mins(1);
 /// How long calls that were cancelled, and the writes of results that came before, may take to end.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The parts that the lease task is made from.
-pub(super) struct Building {
-    /// Without a budget: a renewal must not wait.
-    pub(super) api: Api,
-    pub(super) metrics: LeaderMetrics,
-    pub(super) events: OnEvent,
-    pub(super) loops: Loops,
-    pub(super) provider: Provider,
-    pub(super) sight: Sight,
-    pub(super) identity: Arc<ClusterIdentity>,
+/// Contends for the Lease of the election. Dropping it ends that without releasing the Lease.
+pub(super) struct Contender {
+    pub(super) lock: Handle,
+    own: Arc<ProcessIdentity>,
+    /// True while this process can do the work: its provider serves, and a watch works.
+    able: watch::Receiver<bool>,
+    _electors: JoinSet<()>,
+}
+
+impl Contender {
+    /// Starts to contend. `api` has no budget: a renewal must not wait.
+    pub(super) fn start(
+        election: &Election,
+        api: Api,
+        metrics: LeaderMetrics,
+        events: OnEvent,
+        provider: &Provider,
+        sight: &Sight,
+    ) -> Self {
+        let own = Arc::new(identity(election.identity_file.as_deref()));
+        let lease = LeaderConfig {
+            namespace: election.namespace.clone(),
+            name: election.name.clone(),
+            identity: Arc::clone(&own),
+            durations: election.durations,
+            sight: sight.clone(),
+        };
+        let (may_contend, able) = watch::channel(false);
+        let (elector, lock) = Elector::new(api, lease, metrics, able.clone(), events);
+        let mut electors = JoinSet::new();
+        electors.spawn(elector.run());
+        electors.spawn(candidate(provider.clone(), sight.clone(), may_contend));
+        Self {
+            lock,
+            own,
+            able,
+            _electors: electors,
+        }
+    }
 }
 
 /// A process that is killed comes to none of this.
-impl Drop for LeaseTask {
+impl Drop for Contender {
     fn drop(&mut self) {
-        let forgotten = self.own.as_ref().map(|identity| identity.forget());
-        if let Some(Err(error)) = forgotten {
+        if let Err(error) = self.own.forget() {
             warn!(
                 %error,
                 "the file of --leader-elect-identity-file is not written: the next process of the container may not wait \
                  until the Lease has expired"
             );
-        }
-    }
-}
-
-impl Building {
-    /// Starts to contend.
-    pub(super) fn open(self, config: &Config) -> LeaseTask {
-        let mut electors = JoinSet::new();
-        let (may_contend, able) = watch::channel(config.election.is_none());
-        let elected = config.election.as_ref().map(|election| {
-            let identity = Arc::new(identity(election.identity_file.as_deref()));
-            let lease = LeaderConfig {
-                namespace: election.namespace.clone(),
-                name: election.name.clone(),
-                identity: Arc::clone(&identity),
-                durations: election.durations,
-                sight: self.sight.clone(),
-            };
-            let (elector, lock) =
-                Elector::new(self.api, lease, self.metrics, able.clone(), self.events);
-            electors.spawn(elector.run());
-            electors.spawn(candidate(self.provider.clone(), self.sight, may_contend));
-            (lock, identity)
-        });
-        let (lock, own) = elected.unzip();
-        LeaseTask {
-            lock,
-            own,
-            able,
-            loops: self.loops,
-            provider: self.provider,
-            grace: config.shutdown_grace,
-            identity: self.identity,
-            _electors: electors,
         }
     }
 }
@@ -136,17 +133,16 @@ async fn candidate(provider: Provider, sight: Sight, may_contend: watch::Sender<
 /// One lock and the loops under it. Dropping it ends them without releasing the lease.
 pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
-    lock: Option<Handle>,
-    /// In the election.
-    own: Option<Arc<ProcessIdentity>>,
-    /// True while this process can do the work: its provider serves, and a watch works.
-    able: watch::Receiver<bool>,
-    loops: Loops,
-    provider: Provider,
+    pub(super) contender: Option<Contender>,
+    pub(super) hosts: Hosts,
+    pub(super) provider: Provider,
+    pub(super) identity: Arc<ClusterIdentity>,
+    /// Loops that were started have a check of their own (HTTP-6).
+    pub(super) checks: Checks,
+    /// Counts the loops that were started (M-50).
+    pub(super) running: RunningControllers,
     /// `--shutdown-grace-period`: how long calls in flight may take to end.
-    grace: Duration,
-    identity: Arc<ClusterIdentity>,
-    _electors: JoinSet<()>,
+    pub(super) grace: Duration,
 }
 
 enum End {
@@ -157,9 +153,8 @@ enum End {
 }
 
 impl LeaseTask {
-    /// The lock; none without an election.
-    pub(super) fn lock(&self) -> Option<Handle> {
-        self.lock.clone()
+    fn lock(&self) -> Option<&Handle> {
+        self.contender.as_ref().map(|contender| &contender.lock)
     }
 
     /// Runs until `stop`, then lets calls in flight end and releases the lease, unless the provider may
@@ -171,20 +166,17 @@ impl LeaseTask {
             };
             self.provider.set_standby(false);
             // Before the first call: the last leader may have worked for another cluster.
-            self.identity.judge(self.lock.as_ref());
-            if let Some(lock) = &self.lock {
-                self.identity.resync(lock);
-            }
+            self.identity.judge();
+            self.identity.resync();
             let work = leading.token().child_token();
             let lease_term = leading.clone();
             let fence = Fence::new(move || lease_term.is_valid_now(), leading.token());
-            let mut loops = Supervisor::default();
             let term = Term {
                 fence: fence.clone(),
-                lease: self.lock.clone(),
+                lease: self.lock().cloned(),
                 quiet_at: leading.quiet_at(),
             };
-            self.loops.start(&term, &work, &mut loops);
+            let mut loops = self.start_loops(&term, &work);
             let end = tokio::select! {
                 // The loops end with the lease term: then that is the reason.
                 biased;
@@ -204,7 +196,7 @@ impl LeaseTask {
             match end {
                 End::Unable if is_finished => {
                     self.provider.set_standby(true);
-                    if let Some(lock) = &self.lock {
+                    if let Some(lock) = self.lock() {
                         lock.step_down().await;
                     }
                 }
@@ -221,6 +213,24 @@ impl LeaseTask {
                 }
             }
         }
+    }
+
+    /// Starts the loops for the lease term `term`; they end when `work` does.
+    fn start_loops(&self, term: &Term, work: &CancellationToken) -> Supervisor {
+        let mut loops = Supervisor::default();
+        for (controller, host) in &self.hosts {
+            let name = controller.name();
+            info!(controller = name, "controller started");
+            // It is there; if it dies, the process ends.
+            self.checks.add(name, Scope::Everywhere, || Ok(()));
+            let counted = self.running.started(controller.alias());
+            let running = host(term, work.clone());
+            loops.spawn(name, async move {
+                running.await;
+                drop(counted);
+            });
+        }
+        loops
     }
 
     /// Ends the work of a lease term: no call begins any more, and no key is taken; calls in flight may end
@@ -262,13 +272,13 @@ impl LeaseTask {
         // Ends the calls whose loop is gone already.
         fence.cancel();
         // How long another replica waits for a lease that is not released.
-        let expiry = self.lock.as_ref().map(Handle::lease_duration);
+        let expiry = self.lock().map(Handle::lease_duration);
         drained && fence.is_answered(expiry.unwrap_or_default())
     }
 
     /// Releases the lease if the work `is_finished`: another leader might begin too early otherwise.
     async fn release(&self, is_finished: bool) {
-        match &self.lock {
+        match self.lock() {
             Some(lock) if is_finished => lock.release().await,
             Some(lock) => warn!(
                 lease = lock.lease(),
@@ -280,7 +290,7 @@ impl LeaseTask {
 
     /// Waits to lead; none if `stop` came first.
     async fn elected(&self, stop: &CancellationToken) -> Result<Option<LeaseTerm>, Fatal> {
-        let Some(lock) = &self.lock else {
+        let Some(lock) = self.lock() else {
             return Ok(Some(LeaseTerm::unelected(CancellationToken::new())));
         };
         let mut leadership = lock.leadership();
@@ -299,8 +309,10 @@ impl LeaseTask {
     /// Returns when this process has not been able to do the work for a whole grace period. Never, if there is no
     /// lease that could be given up.
     async fn unable(&self) {
-        let mut able = self.able.clone();
-        // Without a lease nothing ever changes it.
+        let able = self.contender.as_ref().map(|of| of.able.clone());
+        let Some(mut able) = able else {
+            return std::future::pending().await;
+        };
         while able.wait_for(|able| !able).await.is_ok() {
             if timeout(GRACE, able.wait_for(|able| *able)).await.is_err() {
                 let (seconds, serves) = (GRACE.as_secs(), self.provider.state().borrow().serves());

@@ -1,54 +1,43 @@
-//! The parts of the process that are there before its loops and after them.
+//! The parts of the process that are there before its loops and after them: servers, clients, metrics, tasks.
 
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    COMPONENT, Fatal,
-    access::ApiAccess,
-    explain::{Explainer, Stores},
-    identity::ClusterIdentity,
-    lease_events,
-    lease_task::{Building, LeaseTask},
-    loops::Loops,
-    metrics::Metrics,
-    supervise::Supervisor,
-};
+use super::{COMPONENT, END_TIMEOUT, Fatal, metrics::Metrics, supervise::Supervisor};
 use crate::{
-    options::{Config, config::WebhookSettings},
+    options::Config,
     server::{Access, Checks, ClientCa, Pages, Scope, Server, ServerParts},
     webhook::{self, WebhookServer},
 };
 use outrigger_kube::{
     api::Api,
-    client::{ApiServer, Clients},
-    cluster::{self, Facts, SameCluster},
+    client::{ApiServer, Budget, Clients},
+    cluster::{self, Facts},
     events::Events,
-    leader::{self, Handle},
-    watch::Sight,
+    store::{Store, View},
+    watch::{self, Sight},
 };
 use outrigger_provider::{self as provider, Connect, Provider};
 use outrigger_runtime::{history::History, telemetry};
 
-/// Clients, servers and metrics of the process.
+/// Clients, servers, metrics and tasks of the process.
 pub(super) struct Process<'a> {
     pub(super) config: &'a Config,
     pub(super) metrics: Metrics,
     pub(super) checks: Checks,
     pub(super) pages: Pages,
-    pub(super) access: ApiAccess,
     pub(super) history: History,
+    clients: Clients,
     /// For watches.
     pub(super) informers: Api,
-    /// The address of the API server.
-    api_server: String,
     /// Decides which clients the HTTPS server answers; `None` without such a server.
     https_access: Option<Arc<Access>>,
     webhook: Option<Arc<WebhookServer>>,
+    pub(super) tasks: Supervisor,
     /// Ends everything that the loops stand on, after them.
-    pub(super) end: CancellationToken,
+    end: CancellationToken,
 }
 
 impl<'a> Process<'a> {
@@ -58,7 +47,6 @@ impl<'a> Process<'a> {
         config: &'a Config,
         api_server: ApiServer,
         set_verbosity: impl Fn(u32) + Send + Sync + 'static,
-        tasks: &mut Supervisor,
     ) -> Result<Self, Fatal> {
         // Before anything is asked for, so that a flag that cannot be followed ends the process immediately.
         // A plan is made beside a controller that works.
@@ -69,49 +57,39 @@ impl<'a> Process<'a> {
         let mut registry = Registry::default();
         telemetry::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
-        let end = CancellationToken::new();
-        let webhook = config.webhook.as_ref().filter(|_| serves);
-        let webhook = webhook.map(|webhook| serve_webhook(webhook, &metrics, tasks, &end));
-        let webhook = webhook.transpose()?;
-        let pages = Pages::new(config.profiling, set_verbosity);
         let clients = Clients::new(api_server, metrics.client.clone()).await;
         let clients = clients.map_err(|error| Fatal::setup(&error))?;
-        let api_server = clients.server();
-        let events = metrics.events.clone();
-        let access = ApiAccess::new(config, clients, events);
+        let informers = Api::new(clients.build("shared-informers", config.budget));
         let mut process = Self {
             config,
-            informers: access.root("shared-informers"),
             checks: Checks::default(),
-            pages,
-            access,
+            pages: Pages::new(config.profiling, set_verbosity),
+            informers,
+            clients,
             history: History::new(config.history_bytes),
-            api_server,
             https_access: None,
-            webhook,
-            end,
+            webhook: None,
+            tasks: Supervisor::default(),
+            end: CancellationToken::new(),
             metrics,
         };
-        let silent = format!("{} has not answered yet", process.api_server);
+        let silent = format!("{} has not answered yet", process.clients.server());
         let is_reached = move || Err(silent.clone());
         process
             .checks
             .add("apiserver", Scope::Readiness, is_reached);
+        if serves {
+            process.serve_webhook()?;
+        }
         if let Some(https) = https {
-            process.serve(https, registry, tasks).await?;
+            process.serve(https, registry).await?;
         }
         Ok(process)
     }
 
-    async fn serve(
-        &mut self,
-        https: Server,
-        registry: Registry,
-        tasks: &mut Supervisor,
-    ) -> Result<(), Fatal> {
-        let access = Access::new(&self.config.access, &self.metrics.client);
-        let access = access.await.map_err(|error| Fatal::setup(&error))?;
-        let access = Arc::new(access);
+    async fn serve(&mut self, https: Server, registry: Registry) -> Result<(), Fatal> {
+        let access = Access::new(&self.config.access, &self.metrics.client).await;
+        let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
         self.https_access = Some(Arc::clone(&access));
         let parts = ServerParts {
             checks: self.checks.clone(),
@@ -120,13 +98,35 @@ impl<'a> Process<'a> {
             pages: self.pages.clone(),
             metrics: self.metrics.serving.clone(),
         };
-        tasks.spawn("HTTPS server", https.run(parts, self.end.clone()));
+        let serving = https.run(parts, self.end.clone());
+        self.tasks.spawn("HTTPS server", serving);
+        Ok(())
+    }
+
+    /// Takes the webhook's port, reads the files of its flags, and begins to serve, on every replica from the start on (W-3);
+    /// until there is something to decide with, each request is an error.
+    fn serve_webhook(&mut self) -> Result<(), Fatal> {
+        let Some(settings) = &self.config.webhook else {
+            return Ok(());
+        };
+        let server = Server::bind(&settings.serving).map_err(|error| Fatal::setup(&error))?;
+        let client_ca = settings.client_ca.clone();
+        let client_ca = client_ca.map(|path| ClientCa::read("--webhook-client-ca-file", path));
+        let client_ca = client_ca
+            .transpose()
+            .map_err(|error| Fatal::setup(&error))?;
+        let metrics = self.metrics.webhook.clone();
+        let webhook = Arc::new(WebhookServer::new(client_ca, metrics));
+        let connections = self.metrics.serving.clone();
+        let running = Arc::clone(&webhook).run(server, connections, self.end.clone());
+        self.tasks.spawn("HTTPS server of the webhook", running);
+        self.webhook = Some(webhook);
         Ok(())
     }
 
     /// Waits for the API server, and asks which cluster this is.
     pub(super) async fn reach_api_server(&self) -> Result<Facts, Fatal> {
-        let facts = cluster::discover(&self.informers, &self.api_server).await;
+        let facts = cluster::discover(&self.informers, &self.clients.server()).await;
         if let Some(access) = &self.https_access {
             access.look_up().await;
         }
@@ -141,125 +141,98 @@ impl<'a> Process<'a> {
         Ok(facts)
     }
 
-    /// The cluster of these facts.
-    pub(super) fn cluster(&self, facts: &Facts) -> SameCluster {
-        SameCluster::new(self.informers.clone(), facts.uid.clone())
-    }
-
     /// Starts the connection to the provider.
     pub(super) fn connect_provider(
-        &self,
+        &mut self,
         facts: &Facts,
         connector: Box<dyn Connect>,
-        tasks: &mut Supervisor,
     ) -> Provider {
         let options = provider_options(self.config, facts);
         let metrics = self.metrics.provider.clone();
         let (provider, connection) = Provider::new(options, connector, metrics, self.end.clone());
-        tasks.spawn("provider connection", connection);
+        self.tasks.spawn("provider connection", connection);
         if let Some(server) = &self.webhook {
             server.decide_by(webhook::review_by(provider.clone()));
         }
         let (queues, shown) = (self.metrics.queues.clone(), provider.clone());
         self.pages.dump("queues", move || queues.dump());
         self.pages.dump("provider", move || shown.dump());
-        provider
-    }
-
-    /// Answers `explain` from the history, with the objects that the stores have, while this process leads by `lock`.
-    pub(super) fn explain(&self, stores: Stores, lock: Option<Handle>) {
-        let explainer = Explainer {
-            history: self.history.clone(),
-            stores,
-            lock,
-        };
-        self.pages.explain_by(move |path| explainer.answer(path));
-    }
-
-    /// Starts to contend for the Lease, under which the task that it returns runs `loops`, and to say on the Lease, by
-    /// `events`, what concerns the whole cluster.
-    pub(super) fn contend(
-        &self,
-        loops: Loops,
-        (provider, cluster): (&Provider, &SameCluster),
-        sight: &Sight,
-        events: &Events,
-        tasks: &mut Supervisor,
-    ) -> LeaseTask {
-        let election = self.config.election.as_ref();
-        let on_lease = lease_events::recorder(election, events.recorder(COMPONENT));
-        let identity = ClusterIdentity::new(
-            self.config,
-            (cluster.clone(), sight.clone()),
-            provider.clone(),
-            Box::new(on_lease.clone()),
-        );
-        let compared = Arc::clone(&identity);
-        self.checks.add("clusterUID", Scope::Readiness, move || {
-            compared.contradiction().map_or(Ok(()), Err)
-        });
-        let recorder = events.recorder(COMPONENT);
-        let building = Building {
-            identity: Arc::clone(&identity),
-            api: self.access.unlimited("leader-election"),
-            metrics: self.metrics.leader.clone(),
-            events: Arc::new(move |lease, event| recorder.event(lease, event)),
-            loops,
-            provider: provider.clone(),
-            sight: sight.clone(),
-        };
-        let lease_task = building.open(self.config);
-        let identified = identity.run(lease_task.lock());
-        let end = self.end.clone();
-        tasks.spawn("cluster identity", async move {
-            let _ = end.run_until_cancelled(identified).await;
-        });
-        let (reported, end) = (provider.clone(), self.end.clone());
-        tasks.spawn("events about the provider", async move {
-            let host = leader::host();
-            let reports = async {
-                tokio::join!(
-                    lease_events::report(reported.state(), &host, &on_lease),
-                    lease_events::report_grants(&reported, &on_lease)
-                )
-            };
-            let _ = end.run_until_cancelled(reports).await;
-        });
         let state = provider.state();
         self.checks.add("provider", Scope::Readiness, move || {
             let state = state.borrow();
             let serves = state.serves().then_some(());
             serves.ok_or_else(|| state.to_string())
         });
-        lease_task
+        provider
+    }
+
+    /// A client named as upstream's (E-7), with a connection and `budget` of its own.
+    pub(super) fn api(&self, name: &str, budget: Budget) -> Api {
+        Api::new(self.clients.build(name, budget))
+    }
+
+    /// The events of all components. They take nothing of the loops' budgets.
+    pub(super) fn write_events(&mut self) -> Events {
+        let api = Api::new(self.clients.build(COMPONENT, self.config.budget));
+        let (events, writer) = Events::new(api, &self.metrics.events);
+        let writing = writer.run(self.end.clone(), END_TIMEOUT);
+        self.tasks.spawn("event writer", writing);
+        events
+    }
+
+    /// Runs `task` until the process ends; it never returns before.
+    pub(super) fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let end = self.end.clone();
+        self.tasks.spawn(name, async move {
+            let _ = end.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Keeps `store` up to date from when `when` resolves. To be called after every subscription.
+    pub(super) fn watch<V: View>(
+        &mut self,
+        store: &Arc<Store<V>>,
+        sight: &Sight,
+        when: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (resource, shown) = (V::RESOURCE, Arc::clone(store));
+        let page = format!("stores/{}", resource.name);
+        self.pages.dump(&page, move || {
+            format!("objects={} synced={}\n", shown.len(), shown.is_synced())
+        });
+        let health = watch::Health::new(resource, sight);
+        let (name, checked) = (format!("watch-{}", resource.name), health.clone());
+        self.checks
+            .add(&name, Scope::Readiness, move || checked.check());
+        let end = self.end.clone();
+        let watching = watch::run(
+            self.informers.clone(),
+            Arc::clone(store),
+            health,
+            self.metrics.watch.clone(),
+            end.clone(),
+        );
+        let name = format!("watch of {}", resource.name);
+        self.tasks.spawn(name, async move {
+            if end.run_until_cancelled(when).await.is_some() {
+                watching.await;
+            }
+        });
+        let period = self.config.min_resync_period;
+        let resyncing = Arc::clone(store).keep_resyncing(period, self.end.clone());
+        let name = format!("resync of {}", resource.name);
+        self.tasks.spawn(name, resyncing);
     }
 
     /// Ends all tasks, once the events are written.
-    pub(super) async fn end(&self, tasks: &mut Supervisor) {
+    pub(super) async fn end(&mut self) {
         self.end.cancel();
-        tasks.drain().await;
+        self.tasks.drain().await;
     }
-}
-
-/// Takes the webhook's port, reads the files of its flags, and begins to serve, on every replica from the start on (W-3);
-/// until there is something to decide with, each request is an error.
-fn serve_webhook(
-    settings: &WebhookSettings,
-    metrics: &Metrics,
-    tasks: &mut Supervisor,
-    stop: &CancellationToken,
-) -> Result<Arc<WebhookServer>, Fatal> {
-    let server = Server::bind(&settings.serving).map_err(|error| Fatal::setup(&error))?;
-    let client_ca = settings.client_ca.clone();
-    let client_ca = client_ca.map(|path| ClientCa::read("--webhook-client-ca-file", path));
-    let client_ca = client_ca
-        .transpose()
-        .map_err(|error| Fatal::setup(&error))?;
-    let webhook = Arc::new(WebhookServer::new(client_ca, metrics.webhook.clone()));
-    let connections = metrics.serving.clone();
-    let running = Arc::clone(&webhook).run(server, connections, stop.clone());
-    tasks.spawn("HTTPS server of the webhook", running);
-    Ok(webhook)
 }
 
 /// The UID with which the cloud is changed: the operator's word, else that of `kube-system`.

@@ -1,59 +1,46 @@
 //! Tasks that must not die silently, and the signals that end them.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, panic::AssertUnwindSafe};
 
-use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use futures::{FutureExt, Stream, StreamExt as _, stream, stream::BoxStream};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    task::{Id, JoinSet},
+    task::JoinSet,
 };
 use tracing::error;
 
-/// Named tasks. Dropping it ends them.
+/// Named tasks, each of which returns its name. Dropping it ends them.
 #[derive(Debug, Default)]
-pub(super) struct Supervisor {
-    tasks: JoinSet<()>,
-    names: Vec<(Id, Cow<'static, str>)>,
-}
+pub(super) struct Supervisor(JoinSet<Cow<'static, str>>);
 
 impl Supervisor {
+    /// A panic ends `task` alone; its message is on standard error.
     pub(super) fn spawn(
         &mut self,
         name: impl Into<Cow<'static, str>>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let id = self.tasks.spawn(task).id();
-        self.names.push((id, name.into()));
+        let name = name.into();
+        self.0.spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                error!(task = &*name, "task panicked");
+            }
+            name
+        });
     }
 
     /// Waits for a task to end, by itself or by a panic, and returns its name. Never returns while
     /// there is none.
     pub(super) async fn ended(&mut self) -> Cow<'static, str> {
-        match self.tasks.join_next_with_id().await {
-            Some(Ok((id, ()))) => self.name(id),
-            Some(Err(failure)) => {
-                let name = self.name(failure.id());
-                error!(task = &*name, error = %failure, "task ended unexpectedly");
-                name
-            }
+        match self.0.join_next().await {
+            Some(ended) => ended.unwrap_or("a task".into()),
             None => std::future::pending().await,
         }
     }
 
     /// Waits for all tasks to end.
     pub(super) async fn drain(&mut self) {
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Err(failure) = ended {
-                error!(task = &*self.name(failure.id()), error = %failure, "task ended unexpectedly");
-            }
-        }
-    }
-
-    fn name(&self, id: Id) -> Cow<'static, str> {
-        self.names
-            .iter()
-            .find(|(task, _)| *task == id)
-            .map_or(Cow::Borrowed("a task"), |(_, name)| name.clone())
+        while self.0.join_next().await.is_some() {}
     }
 }
 

@@ -28,9 +28,6 @@ pub(super) struct ApiServerFlags {
     /// between this and twice this.
     #[arg(long, default_value = "12h0m0s", value_parser = go_duration::parse)]
     pub(super) min_resync_period: Duration,
-    /// Use a separate service account for each controller.
-    #[arg(long)]
-    pub(super) use_service_account_credentials: bool,
 }
 
 fn rate(text: &str) -> Result<f32, &'static str> {

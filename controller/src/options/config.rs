@@ -22,14 +22,10 @@ pub struct Config {
     pub kube: Source,
     /// The rate of requests of each client to it.
     pub budget: Budget,
-    /// A service account for each controller instead of one for all.
-    pub service_account_credentials: bool,
     /// Stores resync in a random period between this and twice this.
     pub min_resync_period: Duration,
     /// Which controllers run.
     pub controllers: Controllers,
-    /// Pause between the starts of two controllers, stretched by up to its own length.
-    pub controller_start_interval: Duration,
     /// `--shutdown-grace-period`: how long calls in flight may last after the first
     /// termination signal.
     pub shutdown_grace: Duration,

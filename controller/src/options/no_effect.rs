@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 18] = [
+pub const NO_EFFECT: [(&[&str], &str); 20] = [
     (
         &["authentication-tolerate-lookup-failure"],
         "a lookup that fails is tried again each minute, and keeps no process from starting",
@@ -27,6 +27,10 @@ pub const NO_EFFECT: [(&[&str], &str); 18] = [
     (
         &["contention-profiling"],
         "it is about goroutines, which do not exist here",
+    ),
+    (
+        &["controller-start-interval"],
+        "the loops start together; each waits until its stores are filled",
     ),
     (
         &[
@@ -86,6 +90,10 @@ pub const NO_EFFECT: [(&[&str], &str); 18] = [
         "each client gets the certificate of --tls-cert-file; give that one all names",
     ),
     (
+        &["use-service-account-credentials"],
+        "all loops act as the service account of the Pod, which needs the rights of the loops itself",
+    ),
+    (
         &["vmodule"],
         "its patterns are names of files in Go; raise -v, while the process runs too",
     ),
@@ -96,12 +104,13 @@ pub const NO_EFFECT: [(&[&str], &str); 18] = [
 ];
 
 /// Those of them that stand alone, or have their value behind an equals sign.
-const SWITCHES: [&str; 6] = [
+const SWITCHES: [&str; 7] = [
     "authentication-tolerate-lookup-failure",
     "contention-profiling",
     "disable-http2-serving",
     "enable-leader-migration",
     "permit-address-sharing",
+    "use-service-account-credentials",
     "webhook-disable-http2-serving",
 ];
 

@@ -22,7 +22,6 @@ pub(crate) const ALWAYS: &str = "always";
 pub(crate) const VOLUMES: &str = "volumes";
 pub(crate) const SERVING: &str = "serving-certificates";
 pub(crate) const PROVIDER: &str = "provider";
-pub(crate) const ACCOUNTS: &str = "accounts";
 
 /// Objects as one would apply them with kubectl.
 pub(crate) struct Rights(Vec<Value>);

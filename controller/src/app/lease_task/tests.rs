@@ -14,10 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{super::process::provider_options, *};
-use crate::{
-    options::{self, controllers::Controller},
-    server::Checks,
-};
+use crate::options::{self, controllers::Controller};
 use outrigger_kube::{
     cluster::{CLUSTER_UID_ANNOTATION, Facts, SameCluster},
     error::ApiError,
@@ -56,7 +53,7 @@ impl Replica {
     }
 
     /// With the loops that `add` adds.
-    fn with(lease: &Lease, add: impl FnOnce(&mut Loops)) -> Self {
+    fn with(lease: &Lease, add: impl FnOnce(&mut Hosts)) -> Self {
         let facts = Facts {
             version: "v1".into(),
             uid: Some("uid-1".into()),
@@ -76,33 +73,43 @@ impl Replica {
             CancellationToken::new(),
         );
         tasks.spawn(connection);
-        let running = RunningControllers::register(&mut registry);
-        let mut loops = Loops::new(Checks::default(), running, Duration::ZERO);
-        add(&mut loops);
+        let mut hosts = Vec::new();
+        add(&mut hosts);
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&warnings);
         let on_warning = Box::new(move |text| log.lock().push(text));
         let cluster = SameCluster::new(lease.api(), facts.uid);
         let sight = Sight::default();
-        let own_cluster = (cluster, sight.clone());
-        let identity = ClusterIdentity::new(&config, own_cluster, provider.clone(), on_warning);
         let health = Health::new(NodeView::RESOURCE, &sight);
         health.began();
-        let building = Building {
-            sight,
-            identity: Arc::clone(&identity),
-            api: lease.api(),
-            metrics: LeaderMetrics::register(&mut registry),
-            events: Arc::new(|_, _| {}),
-            loops,
+        let contender = Contender::start(
+            config.election.as_ref().unwrap(),
+            lease.api(),
+            LeaderMetrics::register(&mut registry),
+            Arc::new(|_, _| {}),
+            &provider,
+            &sight,
+        );
+        let identity = ClusterIdentity::new(
+            &config,
+            (cluster, sight),
+            provider.clone(),
+            on_warning,
+            Some(contender.lock.clone()),
+        );
+        tasks.spawn(Arc::clone(&identity).run());
+        let task = LeaseTask {
+            contender: Some(contender),
+            hosts,
             provider,
+            identity: Arc::clone(&identity),
+            checks: Checks::default(),
+            running: RunningControllers::register(&mut registry),
+            grace: config.shutdown_grace,
         };
         let stop = CancellationToken::new();
-        let contending = building.open(&config);
-        let running = Arc::clone(&identity);
-        tasks.spawn(running.run(contending.lock()));
         let mut lease_task = JoinSet::new();
-        lease_task.spawn(contending.run(stop.clone()));
+        lease_task.spawn(task.run(stop.clone()));
         Self {
             identity,
             health,
@@ -233,8 +240,8 @@ async fn proc_13_who_loses_the_lease_ends_and_says_so() {
 }
 
 /// A loop with one call in flight that changes the cloud, and that the provider answers after `answer`.
-fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
-    move |loops| {
+fn working(answer: Duration) -> impl FnOnce(&mut Hosts) {
+    move |hosts| {
         let host = move |term: &Term, work: CancellationToken| {
             let fence = term.fence.clone();
             let running = async move {
@@ -248,7 +255,7 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
             };
             running.boxed()
         };
-        loops.add(Controller::CloudNode, Box::new(host));
+        hosts.push((Controller::CloudNode, Box::new(host)));
     }
 }
 
@@ -302,13 +309,13 @@ async fn work_is_dropped_at_once_when_the_lease_is_lost_while_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_panics_gives_the_lease_back() {
     let lease = Lease::default();
-    let mut only = Replica::with(&lease, |loops| {
+    let mut only = Replica::with(&lease, |hosts| {
         let panics = || async {
             sleep(Duration::from_secs(5)).await;
             panic!("as the test wants it");
         };
         let host = move |_: &Term, _| panics().boxed();
-        loops.add(Controller::CloudNode, Box::new(host));
+        hosts.push((Controller::CloudNode, Box::new(host)));
     });
     holder(&lease, |holder| !holder.is_empty()).await;
     let ended = only.ended().await.unwrap_err();
@@ -346,7 +353,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     holder(&lease, |holder| !holder.is_empty()).await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
-    assert_eq!(first.identity.contradiction(), None);
+    assert_eq!(first.identity.check(), Ok(()));
     first.stop.cancel();
     first.ended().await.unwrap();
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
@@ -357,7 +364,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     let second = Replica::start(&lease);
     holder(&lease, |holder| !holder.is_empty()).await;
     sleep(Duration::from_secs(1)).await;
-    let reason = second.identity.contradiction().unwrap();
+    let reason = second.identity.check().unwrap_err();
     assert!(
         reason.contains("uid-0") && reason.contains("uid-1"),
         "{reason}"
@@ -376,7 +383,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
         annotations.remove(CLUSTER_UID_ANNOTATION);
     });
     sleep(LEASE_DURATION * 4).await;
-    assert_eq!(second.identity.contradiction(), None);
+    assert_eq!(second.identity.check(), Ok(()));
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
 }
 

@@ -1,16 +1,15 @@
 //! The rights that `docs/rbac.md` lists and `deploy/` grants are enough, and a right that is missing is named.
 
 use http::Method;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
-use kube::Api;
+use k8s_openapi::api::core::v1::Node;
 use outrigger_testbed::faults::Outcome;
 use rustix::process::geteuid;
 
 use crate::{
-    cluster::{Cluster, SYSTEM, services::load_balancer},
+    cluster::{Cluster, services::load_balancer},
     mock::instance,
     replica::Replica,
-    rights::{ACCOUNTS, ALWAYS, Rights, shipped_flags},
+    rights::{ALWAYS, Rights, shipped_flags},
     routes::network,
     stage::{Backstage, Setup},
     wait::{holds, until},
@@ -75,61 +74,6 @@ async fn the_documented_rights_are_enough() {
         assert!(did(&replica, &method, path), "{method} {path}");
     }
     replica.was_allowed_everything();
-}
-
-/// PROC-40 … PROC-42.
-#[tokio::test]
-async fn the_documented_rights_of_the_controllers_accounts_are_enough() {
-    let cluster = Setup::without_provider()
-        .flag("--use-service-account-credentials")
-        .prepare()
-        .await;
-    let mut without = cluster.replica("without").await;
-    let status = without.controller.ended().await;
-    assert_ne!(status.code(), Some(0));
-    let log = without.controller.log();
-    let sentence = "no token for the service account kube-system/node-controller";
-    let mut lines = log.lines();
-    let line = lines.rfind(|line| line.contains(sentence));
-    let line = line.unwrap_or_else(|| panic!("{log}"));
-    assert!(line.contains("docs/rbac.md"), "{line}");
-    assert!(line.contains("\"serviceaccounts/token\""), "{line}");
-
-    // Instead of the others: the process needs none of the accounts' rights.
-    let user = "manager-of-accounts";
-    let accounts = Rights::documented(ACCOUNTS).of(user);
-    accounts.grant(&cluster.plane).await;
-    let mut replica = cluster.part("with").user(user).start().await;
-    replica.leads().await;
-    replica.own_node(&cluster, "allowed").await;
-    cluster.synced("allowed").await;
-    serve_a_service(&cluster, "allowed").await;
-    elected(&cluster, &mut replica).await;
-    replica.was_allowed_everything();
-    let service_accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
-    for account in ["node-controller", "service-controller"] {
-        service_accounts.get(account).await.unwrap();
-    }
-    // Requests with an account's token: those about nodes and Services, neither the stores nor the
-    // election.
-    let requests = replica.proxy.requests();
-    for (path, as_account) in [
-        ("/nodes/allowed", true),
-        ("/nodes/allowed/status", true),
-        ("/namespaces/default/events", true),
-        ("/namespaces/kube-system/events", false),
-        ("/leases", false),
-        ("/api/v1/nodes", false),
-        ("/services/allowed/status", true),
-        ("/api/v1/services", false),
-    ] {
-        let mut requests = requests.iter();
-        let request = requests.find(|request| request.path.ends_with(path));
-        let shows_token = request.unwrap().headers.contains_key("authorization");
-        assert_eq!(shows_token, as_account, "{path}");
-    }
-    replica.controller.terminate().await;
-    accounts.revoke(&cluster.plane).await;
 }
 
 #[tokio::test]

@@ -38,9 +38,6 @@
 {{- $flags = append $flags "--leader-elect=false" -}}
 {{- end -}}
 {{- end -}}
-{{- if .Values.controllerAccounts -}}
-{{- $flags = append $flags "--use-service-account-credentials" -}}
-{{- end -}}
 {{- with include "outrigger.kubeconfig" . -}}
 {{- $flags = concat $flags (list (print "--kubeconfig=" .) (print "--authentication-kubeconfig=" .) (print "--authorization-kubeconfig=" .)) -}}
 {{- end -}}

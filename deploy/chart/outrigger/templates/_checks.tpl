@@ -19,7 +19,7 @@
 {{- fail "webhook.port and httpsPort are the same: give each server a port of its own" -}}
 {{- end -}}
 {{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
-{{- $values := dict "cluster-name" "clusterName" "cluster-uid" "clusterUID" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- $values := dict "cluster-name" "clusterName" "cluster-uid" "clusterUID" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "kubeconfig" "controller.kubeconfig" "provider-user" "provider.user" "provider-effect-prefixes" "provider.effectPrefixes" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
 {{- if .Values.httpsTlsSecret -}}
 {{- $values = merge $values (dict "tls-cert-file" "httpsTlsSecret" "tls-private-key-file" "httpsTlsSecret") -}}
 {{- end -}}

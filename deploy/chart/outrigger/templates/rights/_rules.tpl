@@ -13,14 +13,6 @@ the controller run with exactly that.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
-{{- if .Values.controllerAccounts }}
-{{- if $loops.serviceLb }}
-# service-lb: its store
-- apiGroups: [""]
-  resources: [services]
-  verbs: [list, watch]
-{{- end }}
-{{- else }}
 {{- if $loops.cloudNode }}
 # cloud-node
 - apiGroups: [""]
@@ -62,7 +54,6 @@ the controller run with exactly that.
 - apiGroups: [""]
   resources: [nodes/status]
   verbs: [patch]
-{{- end }}
 {{- end }}
 # all loops
 - apiGroups: [""]
