@@ -8,7 +8,6 @@
 //! TLS, headers and logins are those of kube's `ConfigExt`. kube's own client would speak HTTP/1.1 without pings, retry
 //! answers such as 429 below every layer, read certificates once, and match `NO_PROXY` with the address of the proxy.
 
-mod account;
 mod login;
 mod proxy;
 mod source;
@@ -38,13 +37,11 @@ use tower::{BoxError, Layer, Service, ServiceExt, filter::Filter};
 
 pub use self::source::{ApiServer, HttpResponse, HttpService, Source, SourceError};
 use self::{
-    account::{Account, NAMESPACE},
     login::{CurrentLogin, fenced},
     source::Way,
     transport::Transport,
 };
 use super::{
-    api::Api,
     error::ApiError,
     metrics::{ClientMetrics, is_watch},
 };
@@ -97,11 +94,11 @@ enum Reach {
 }
 
 impl Reach {
-    async fn of(server: &ApiServer, account: Option<Arc<Account>>) -> Result<Self, SourceError> {
+    async fn of(server: &ApiServer) -> Result<Self, SourceError> {
         match &server.way {
             Way::InProcess(service) => Ok(Self::InProcess(service.clone())),
             Way::Network(proxy) => {
-                let opened = CurrentLogin::open(server.clone(), proxy.clone(), account).await;
+                let opened = CurrentLogin::open(server.clone(), proxy.clone()).await;
                 let url = &server.config.cluster_url;
                 let login = opened.map_err(|reason| SourceError::no_client(url, &reason))?;
                 Ok(Self::Network(Arc::new(login)))
@@ -117,31 +114,9 @@ impl Clients {
     /// Certificates or credentials that cannot be used, or a plugin that does not end.
     pub async fn new(server: ApiServer, metrics: ClientMetrics) -> Result<Self, SourceError> {
         Ok(Self {
-            reach: Reach::of(&server, None).await?,
+            reach: Reach::of(&server).await?,
             server,
             metrics,
-        })
-    }
-
-    /// The same with the identity of the service account `name`, which is made if there is none. `api` has the right to
-    /// request its tokens.
-    ///
-    /// # Errors
-    /// The last failure to get its first token, or CAs that cannot be used any more.
-    pub async fn of_service_account(
-        &self,
-        api: Api,
-        name: &'static str,
-    ) -> Result<Self, SourceError> {
-        let account = Account::open(api, name).await.map_err(|error| {
-            SourceError::Unusable(format!(
-                "no token for the service account {NAMESPACE}/{name}: {error}; grant what docs/rbac.md lists for \
-                 --use-service-account-credentials, or run without that flag"
-            ))
-        })?;
-        Ok(Self {
-            reach: Reach::of(&self.server, Some(Arc::new(account))).await?,
-            ..self.clone()
         })
     }
 

@@ -6,8 +6,7 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use futures::FutureExt;
-use http::{Request, Response, header::AUTHORIZATION};
+use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -20,7 +19,6 @@ use kube::{
         Body, ConfigExt,
         middleware::{AuthLayer, ExtraHeadersLayer},
     },
-    config::AuthInfo,
 };
 use outrigger_runtime::{fence::Fence, log_repeated, telemetry::Repeats};
 use parking_lot::Mutex;
@@ -29,12 +27,11 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, timeout},
 };
-use tower::{BoxError, ServiceBuilder, ServiceExt, filter::AsyncFilterLayer};
+use tower::{ServiceBuilder, ServiceExt};
 use tracing::info;
 
 use super::{
     HttpService,
-    account::Account,
     proxy::{Dialer, dialer},
     source::ApiServer,
     transport::{Connector, HttpClient},
@@ -61,8 +58,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct CurrentLogin {
     server: ApiServer,
     dialer: Dialer,
-    /// The identity, if it is not that of the kubeconfig's user or of the Pod.
-    account: Option<Arc<Account>>,
     state: Mutex<State>,
     repeats: Repeats,
 }
@@ -76,18 +71,14 @@ struct State {
 }
 
 impl CurrentLogin {
-    /// The login of the user of `server`, or of `account`, through `proxy`.
+    /// The login of the user of `server` through `proxy`.
     ///
     /// # Errors
     /// A proxy, a certificate or a credential that cannot be used, or a plugin that does not end, as a sentence.
-    pub(super) async fn open(
-        server: ApiServer,
-        proxy: Option<Intercept>,
-        account: Option<Arc<Account>>,
-    ) -> Result<Self, String> {
+    pub(super) async fn open(server: ApiServer, proxy: Option<Intercept>) -> Result<Self, String> {
         let dialer = dialer(proxy)?;
-        let (config, built, of) = (server.config.clone(), dialer.clone(), account.clone());
-        let built = spawn_blocking(move || Login::new(config, built, of));
+        let (config, built) = (server.config.clone(), dialer.clone());
+        let built = spawn_blocking(move || Login::new(config, built));
         let built = timeout(PLUGIN_TIMEOUT, built).await.map_err(|_| {
             let limit = PLUGIN_TIMEOUT.as_secs();
             format!("the credential plugin did not end within {limit} s")
@@ -101,7 +92,6 @@ impl CurrentLogin {
         Ok(Self {
             server,
             dialer,
-            account,
             state: Mutex::new(state),
             repeats: Repeats::default(),
         })
@@ -127,9 +117,6 @@ impl CurrentLogin {
             "the API server does not accept this process's credentials (HTTP 401): check that its token or certificate has \
              not expired or been revoked, and that the API server trusts the certificate's CA"
         );
-        if let Some(account) = &self.account {
-            account.refused();
-        }
         let mut state = self.state.lock();
         state.is_refused |= Arc::ptr_eq(&state.login, login);
     }
@@ -163,13 +150,13 @@ impl CurrentLogin {
     /// Another login, if the files or a plugin have one.
     fn renewed(&self, former: &Login, is_refused: bool) -> Result<Option<Login>, String> {
         let config = self.server.read_again()?;
-        let has_plugin = self.account.is_none() && config.auth_info.exec.is_some();
+        let has_plugin = config.auth_info.exec.is_some();
         let ends = former.end.is_some_and(|end| end < Timestamp::now() + EARLY);
         let is_due = has_plugin && (is_refused || ends);
         if !is_due && inputs(&config) == former.inputs {
             return Ok(None);
         }
-        Login::new(config, self.dialer.clone(), self.account.clone()).map(Some)
+        Login::new(config, self.dialer.clone()).map(Some)
     }
 }
 
@@ -179,7 +166,6 @@ pub(super) struct Login {
     headers: ExtraHeadersLayer,
     /// Token, or user and password.
     auth: Option<AuthLayer>,
-    account: Option<Arc<Account>>,
     /// When the client certificate ends.
     end: Option<Timestamp>,
     /// The configuration from which it was built.
@@ -188,16 +174,8 @@ pub(super) struct Login {
 
 impl Login {
     /// Blocks on the disk, and on a plugin.
-    fn new(
-        mut config: Config,
-        dialer: Dialer,
-        account: Option<Arc<Account>>,
-    ) -> Result<Self, String> {
+    fn new(mut config: Config, dialer: Dialer) -> Result<Self, String> {
         let inputs = inputs(&config);
-        if account.is_some() {
-            // The user, and its impersonation, are not the account's.
-            config.auth_info = AuthInfo::default();
-        }
         let plugin = config.auth_info.exec.as_ref();
         let plugin = plugin.and_then(|exec| exec.command.clone());
         let refuse = |error: kube::Error| match &plugin {
@@ -230,7 +208,6 @@ impl Login {
             connector,
             headers,
             auth,
-            account,
             end: certificate.and_then(|pair| end(&pair.cert)),
             inputs,
         })
@@ -242,21 +219,9 @@ impl Login {
 
     /// Sends requests with this login by `http`, and a write only if its [`Fence`] is open after the last wait.
     pub(super) fn around(&self, http: HttpClient) -> HttpService {
-        let account = self.account.clone().map(|account| {
-            AsyncFilterLayer::new(move |mut request: Request<Body>| {
-                let account = Arc::clone(&account);
-                async move {
-                    let header = account.header().await;
-                    request.headers_mut().insert(AUTHORIZATION, header);
-                    Ok::<_, BoxError>(request)
-                }
-                .boxed()
-            })
-        });
         let stack = ServiceBuilder::new()
             .layer(&self.headers)
             .option_layer(self.auth.as_ref())
-            .option_layer(account)
             .filter(fenced)
             .service(http);
         HttpService::new(stack.map_response(|answer: Response<Incoming>| {

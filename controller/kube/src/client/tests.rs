@@ -17,7 +17,7 @@ use tower::service_fn;
 
 use self::server::Server;
 use super::*;
-use crate::error::ApiError;
+use crate::{api::Api, error::ApiError};
 use outrigger_runtime::{fence::Fence, fixture::Warnings};
 
 /// Limit of every wait for something that must come.

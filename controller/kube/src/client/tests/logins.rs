@@ -2,7 +2,6 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use futures::FutureExt;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time;
@@ -11,7 +10,6 @@ use super::{
     server::{pair, proxy},
     *,
 };
-use crate::fixture::scripted;
 
 /// The user with a new certificate for this name.
 fn with_certificate(name: &str) -> Value {
@@ -203,22 +201,6 @@ async fn a_certificate_of_a_plugin_is_replaced_before_it_ends() {
     look().await;
     until(&api, &server, "after").await;
     assert_eq!(server.logins(), ["expired", "after"]);
-}
-
-#[tokio::test]
-async fn a_client_of_a_service_account_shows_its_token_and_no_certificate() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::start().await;
-    let source = of(directory.path(), &server, &with_certificate("user"));
-    let clients = clients(&source).await.unwrap();
-    let tokens = scripted::client(|_| {
-        let answer = json!({"spec": {"expirationSeconds": 3600}, "status": {"token": "account"}});
-        async move { scripted::json(201, &answer) }.boxed()
-    });
-    let of_account = clients.of_service_account(Api::new(tokens), "node-controller");
-    let client = of_account.await.unwrap().build("test", Budget::UNLIMITED);
-    get(&Api::new(client)).await.unwrap();
-    assert_eq!(server.logins(), ["Bearer account"]);
 }
 
 /// Such errors reach the log.
