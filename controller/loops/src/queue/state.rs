@@ -256,43 +256,38 @@ impl<K: Key> State<K> {
         self.running[running.priority as usize] -= 1;
         self.counters
             .worked(now.saturating_duration_since(running.since));
-        // When to run again, and whether for a failure that counts.
-        let retry = match outcome {
-            Outcome::Done => {
-                entry.failures = 0;
-                None
-            }
-            // The back-off that an early run went before still stands, or became due meanwhile
-            // and is in `again`.
-            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) if running.early => {
-                self.counters.retries.inc();
-                return self.settle(key);
-            }
-            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
-                self.counters.retries.inc();
-                let (backoff, limit) = match outcome {
-                    // Without jitter: that Nodes have one provider ID is seen in one call about them.
-                    Outcome::RetrySlowly(limit) => (Backoff::new(SLOW, limit), limit),
-                    Outcome::RetryWithin(limit) => (self.backoff, limit),
-                    _ => (self.backoff, Duration::MAX),
-                };
-                let delay = backoff.delay(entry.failures, limit, self.random.f64());
-                entry.failures = entry.failures.saturating_add(1);
-                Some((delay, true))
-            }
-            Outcome::RetryAfter(delay) => {
-                self.counters.retries.inc();
-                Some((delay, false))
-            }
+        // How long a failure is waited for, and at most.
+        let failure = match outcome {
+            Outcome::Retry => Some((self.backoff, Duration::MAX)),
+            Outcome::RetryWithin(limit) => Some((self.backoff, limit)),
+            // Without jitter: that Nodes have one provider ID is seen in one call about them.
+            Outcome::RetrySlowly(limit) => Some((Backoff::new(SLOW, limit), limit)),
+            Outcome::RetryAfter(_) | Outcome::Done => None,
         };
+        if outcome != Outcome::Done {
+            self.counters.retries.inc();
+        }
+        // The back-off that an early run went before still stands, or became due meanwhile
+        // and is in `again`.
+        if failure.is_some() && running.early {
+            return self.settle(key);
+        }
         if let Some(old) = entry.retry.take() {
             self.delayed.remove(&(old.at, old.ticket));
         }
-        if let Some((delay, backoff)) = retry {
-            // A delay beyond the range of the clock never ends, as in `add_after`.
-            if let Some(at) = now.checked_add(delay) {
-                self.delay(key, Delay::Retry, at, running.priority, backoff);
-            }
+        let delay = if let Some((backoff, limit)) = failure {
+            let delay = backoff.delay(entry.failures, limit, self.random.f64());
+            entry.failures = entry.failures.saturating_add(1);
+            Some(delay)
+        } else if let Outcome::RetryAfter(delay) = outcome {
+            Some(delay)
+        } else {
+            entry.failures = 0;
+            None
+        };
+        // A delay beyond the range of the clock never ends, as in `add_after`.
+        if let Some(at) = delay.and_then(|delay| now.checked_add(delay)) {
+            self.delay(key, Delay::Retry, at, running.priority, failure.is_some());
         }
         self.settle(key);
     }
