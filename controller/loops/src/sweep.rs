@@ -295,7 +295,16 @@ impl Sweep {
             }
             let deletions = due.values().map(|object| async {
                 let fate = self.delete(object).await.unwrap_or_else(Fate::Kept);
-                log(object, &fate);
+                let (kind, name, owner) = (object.kind(), object.name(), object.owner());
+                let (state, error) = (fate.as_str(), fate.why());
+                info!(
+                    kind,
+                    object = name,
+                    owner,
+                    fate = state,
+                    error,
+                    "deletion ended"
+                );
                 self.note(object, fate);
             });
             let mut deletions: FuturesUnordered<_> = deletions.collect();
@@ -403,12 +412,6 @@ enum Answer<T> {
     Final(T),
     /// To be asked for again after this time.
     InProgress(Duration),
-}
-
-fn log(object: &Leftover, fate: &Fate) {
-    let (kind, name, owner) = (object.kind(), object.name(), object.owner());
-    let (fate, error) = (fate.as_str(), fate.why());
-    info!(kind, object = name, owner, fate, error, "deletion ended");
 }
 
 /// The Service of a deletion, which providers find the load balancer of by its UID.

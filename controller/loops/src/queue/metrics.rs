@@ -75,18 +75,8 @@ pub(super) struct Counters {
     pub(super) adds: Counter,
     pub(super) retries: Counter,
     pub(super) panics: Counter,
-    waited: Histogram,
-    worked: Histogram,
-}
-
-impl Counters {
-    pub(super) fn waited(&self, duration: Duration) {
-        self.waited.observe(duration.as_secs_f64());
-    }
-
-    pub(super) fn worked(&self, duration: Duration) {
-        self.worked.observe(duration.as_secs_f64());
-    }
+    pub(super) waited: Histogram,
+    pub(super) worked: Histogram,
 }
 
 /// A queue that can be asked how it is.

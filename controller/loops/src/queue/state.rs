@@ -241,7 +241,8 @@ impl<K: Key> State<K> {
             early: entry.retry.is_some_and(|retry| retry.backoff),
         });
         self.running[priority as usize] += 1;
-        self.counters.waited(now.saturating_duration_since(since));
+        let waited = now.saturating_duration_since(since);
+        self.counters.waited.observe(waited.as_secs_f64());
         Some((key, priority))
     }
 
@@ -254,8 +255,8 @@ impl<K: Key> State<K> {
             return;
         };
         self.running[running.priority as usize] -= 1;
-        self.counters
-            .worked(now.saturating_duration_since(running.since));
+        let worked = now.saturating_duration_since(running.since);
+        self.counters.worked.observe(worked.as_secs_f64());
         // How long a failure is waited for, and at most.
         let failure = match outcome {
             Outcome::Retry => Some((self.backoff, Duration::MAX)),
