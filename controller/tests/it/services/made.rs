@@ -63,8 +63,14 @@ async fn s30_a_service_gets_a_finalizer_a_load_balancer_and_an_address_in_this_o
     assert!(has(0, FINALIZER) && !has(0, "ingress"), "{}", bodies[0]);
     assert!(!has(1, FINALIZER) && has(1, "ingress"), "{}", bodies[1]);
     for write in &writes {
+        // All events have one writer.
+        let client = if write.path.contains("/events") {
+            " cloud-controller-manager"
+        } else {
+            " service-controller"
+        };
         assert!(
-            write.user_agent().ends_with(" service-controller"),
+            write.user_agent().ends_with(client),
             "{}",
             write.user_agent()
         );
