@@ -149,7 +149,7 @@ impl Admission {
     pub(super) async fn enter(self: &Arc<Self>, method: &Method) -> Permit {
         let class = method.class;
         let place = if is_counted(method) {
-            let places = self.limits.lock().places(class);
+            let places = Arc::clone(&self.limits.lock().class(class).places);
             // They are never closed.
             places.acquire_owned().await.ok()
         } else {

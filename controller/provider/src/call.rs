@@ -92,15 +92,12 @@ impl Caller {
     pub(super) async fn list<M: MethodRequest<Response: ListPage>>(
         &self,
         slot: &Slot,
-        mut message: M,
+        message: M,
         take: impl FnMut(<M::Response as ListPage>::Item),
     ) -> Result<(), Error> {
         let session = slot.begin();
-        let call = |context| {
-            put(context, &mut message);
-            session.channel().list(message, take)
-        };
-        let result = self.exchange::<M, _, _>(session, call).await;
+        let call = |message| session.channel().list(message, take);
+        let result = self.exchange(session, message, call).await;
         slot.permit.ended(result.as_ref().err());
         result
     }
@@ -109,20 +106,19 @@ impl Caller {
     pub(super) async fn unary<M: MethodRequest>(
         &self,
         session: &Session,
-        mut message: M,
+        message: M,
     ) -> Result<M::Response, Error> {
-        let call = |context| {
-            put(context, &mut message);
-            session.channel().unary(message)
-        };
-        self.exchange::<M, _, _>(session, call).await
+        let call = |message| session.channel().unary(message);
+        self.exchange(session, message, call).await
     }
 
-    /// Makes a call on `session`, if it may begin. There is no wait between this decision and its request.
+    /// Makes a call on `session`, if it may begin, with its first message. There is no wait between this decision and its
+    /// request.
     pub(super) async fn exchange<M, T, F>(
         &self,
         session: &Session,
-        call: impl FnOnce(CallContext) -> F,
+        mut message: M,
+        call: impl FnOnce(M) -> F,
     ) -> Result<T, Error>
     where
         M: MethodRequest,
@@ -151,11 +147,15 @@ impl Caller {
         }
         let started = Instant::now();
         let request_id = Uuid::new_v4().to_string();
-        let call = call(CallContext {
-            request_id: request_id.clone(),
-            cluster_name: shared.cluster_name.clone(),
-            cluster_uid,
-        });
+        if let Some(context) = message.context_mut() {
+            *context = Some(CallContext {
+                request_id: request_id.clone(),
+                cluster_name: shared.cluster_name.clone(),
+                cluster_uid,
+            });
+        }
+        // Boxed: each future around it would have its size twice.
+        let call = Box::pin(call(message));
         let until_cancelled = async {
             tokio::select! {
                 biased;
@@ -185,12 +185,6 @@ impl Caller {
             "call ended"
         );
         result
-    }
-}
-
-fn put<M: MethodRequest>(context: CallContext, message: &mut M) {
-    if let Some(own) = message.context_mut() {
-        *own = Some(context);
     }
 }
 

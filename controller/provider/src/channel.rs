@@ -62,7 +62,8 @@ impl Channel {
             let request = request::<M, _>(messages);
             client.client_streaming(request, path, codec).await
         };
-        let response = answered.await.map_err(read::<M>)?;
+        let read = |status: Status| Error::from_status(M::METHOD.name, &status);
+        let response = answered.await.map_err(read)?;
         Ok(response.into_inner())
     }
 
@@ -77,6 +78,7 @@ impl Channel {
         let rpc = M::METHOD.name;
         let after = M::METHOD.max_silence.unwrap_or(M::METHOD.deadline);
         let silent = |_elapsed| Error::Timeout { rpc, after };
+        let read = |status: Status| Error::from_status(rpc, &status);
         let malformed = |what| Err(Error::malformed(rpc, what));
         let opened = async {
             let (mut client, path, codec) = self.client::<M>().await?;
@@ -84,11 +86,11 @@ impl Channel {
             client.server_streaming(request, path, codec).await
         };
         let opened = timeout(after, opened).await.map_err(silent)?;
-        let mut stream = opened.map_err(read::<M>)?.into_inner();
+        let mut stream = opened.map_err(read)?.into_inner();
         let (mut entries, mut bytes, mut is_complete) = (0, 0, false);
         loop {
             let message = timeout(after, stream.message()).await.map_err(silent)?;
-            let Some(message) = message.map_err(read::<M>)? else {
+            let Some(message) = message.map_err(read)? else {
                 break;
             };
             if is_complete {
@@ -141,8 +143,4 @@ fn request<M: MethodRequest, T>(content: T) -> Request<T> {
     let mut request = Request::new(content);
     request.set_timeout(M::METHOD.deadline);
     request
-}
-
-fn read<M: MethodRequest>(status: Status) -> Error {
-    Error::from_status(M::METHOD.name, &status)
 }

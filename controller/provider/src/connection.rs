@@ -157,7 +157,12 @@ impl Manager {
         &mut self,
         connection: &ProviderConnection,
     ) -> Result<HandshakeResult, Outage> {
-        self.sent_uid = self.shared.cluster_uid.borrow().as_sent().to_owned();
+        let shared = &self.shared;
+        shared
+            .cluster_uid
+            .borrow()
+            .as_sent()
+            .clone_into(&mut self.sent_uid);
         let request = handshake::request(&self.options, &self.sent_uid);
         let call = connection.channel(usize::MAX).unary(request);
         let answer = send(&self.shared.metrics, HandshakeRequest::METHOD, call).await;

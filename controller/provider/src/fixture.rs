@@ -159,7 +159,7 @@ pub struct Fake {
     pub batch: Method<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>,
     pub in_flight: AtomicUsize,
     pub most_in_flight: AtomicUsize,
-    on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
+    on_list: Mutex<Vec<v1::ListInstancesResponse>>,
     pub balancers: Balancers,
     pub routes: FakeRoutes,
     pub volumes: FakeVolumes,
@@ -209,9 +209,8 @@ impl Fake {
         self.batch.on(find_all);
     }
 
-    pub fn on_list(&self, messages: Vec<v1::ListInstancesResponse>, then: Option<Status>) {
-        let messages = messages.into_iter().map(Ok);
-        *self.on_list.lock() = messages.chain(then.map(Err)).collect();
+    pub fn on_list(&self, messages: Vec<v1::ListInstancesResponse>) {
+        *self.on_list.lock() = messages;
     }
 
     /// Changes responses on their way out.
@@ -359,6 +358,7 @@ impl InstancesService for Fake {
         _: Request<v1::ListInstancesRequest>,
     ) -> Result<Response<Messages<v1::ListInstancesResponse>>, Status> {
         let messages = std::mem::take(&mut *self.on_list.lock());
+        let messages = messages.into_iter().map(Ok);
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 }

@@ -301,11 +301,14 @@ fn accept_volumes(name: &str, offered: v1::VolumesCapability) -> Result<VolumesC
 }
 
 /// The effects on Services and on Nodes that the provider may have, and the prefixes that it declares and under which nothing
-/// is granted. No grant reaches a domain of Kubernetes or of this controller.
+/// is granted.
+type AcceptedEffects = (AllowedEffects, AllowedEffects, Box<[Box<str>]>);
+
+/// Checks the prefixes of effects. No grant reaches a domain of Kubernetes or of this controller.
 fn accept_effects(
     effects: v1::EffectsCapability,
     granted: &GrantedPrefixes,
-) -> Result<(AllowedEffects, AllowedEffects, Box<[Box<str>]>), Outage> {
+) -> Result<AcceptedEffects, Outage> {
     let services = entries(
         "effects.service_annotation_prefixes",
         effects.service_annotation_prefixes,

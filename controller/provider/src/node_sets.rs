@@ -177,16 +177,16 @@ impl Caller {
     /// Uploads the set. Its messages are made one at a time, so that no node is copied before.
     async fn upload(&self, session: &Arc<Session>, set: &Arc<Targets>) -> Result<(), Error> {
         let ranges = messages(set, session)?;
-        let upload = |context| {
+        let upload = |first: v1::SyncNodeSetRequest| {
             let (session, set) = (Arc::clone(session), Arc::clone(set));
             let channel = session.channel();
-            let mut context = Some(context);
+            let mut context = first.context;
             let messages = ranges.into_iter();
             let messages =
                 messages.map(move |nodes| message(&set, nodes, &session, context.take()));
             channel.upload(tokio_stream::iter(messages))
         };
-        let synced = self.exchange::<v1::SyncNodeSetRequest, _, _>(session, upload);
+        let synced = self.exchange(session, v1::SyncNodeSetRequest::default(), upload);
         let revision = set.revision().as_str();
         if synced.await?.revision != revision {
             let what = "it names another revision than the one that was sent";

@@ -290,8 +290,8 @@ impl Provider {
             let (status, state) = shared.get_status(&session).await?;
             Ok::<_, Error>((session, status, state))
         };
-        let asked = self.caller.wait(GetStatusRequest::METHOD.name, ask);
-        match asked.await.flatten() {
+        let answer = self.caller.wait(GetStatusRequest::METHOD.name, ask);
+        match answer.await.flatten() {
             Ok((session, status, _)) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }

@@ -143,7 +143,7 @@ impl Shared {
         self.session.send_replace(None);
     }
 
-    /// Asks the provider how it is. Of the answer those parts are left that are within the limits.
+    /// Asks the provider how it is, and keeps the parts of its answer that are within the limits.
     pub(super) async fn get_status(
         &self,
         session: &Session,

@@ -19,7 +19,7 @@ pub(super) struct CallLimits([ClassLimits; CallClass::Volumes as usize + 1]);
 pub(super) struct ClassLimits {
     max_in_flight: usize,
     /// Places for the calls in flight.
-    places: Arc<Semaphore>,
+    pub(super) places: Arc<Semaphore>,
     rate: Option<TokenBucket>,
     pub(super) pause: ClassPause,
 }
@@ -27,11 +27,6 @@ pub(super) struct ClassLimits {
 impl CallLimits {
     pub(super) const fn class(&mut self, class: CallClass) -> &mut ClassLimits {
         &mut self.0[class as usize]
-    }
-
-    /// The places for calls of `class`.
-    pub(super) fn places(&mut self, class: CallClass) -> Arc<Semaphore> {
-        Arc::clone(&self.class(class).places)
     }
 
     /// Adopts how many calls of `class` the provider wants in flight. Calls to a provider that wanted another number count

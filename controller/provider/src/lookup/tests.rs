@@ -164,7 +164,7 @@ fn results_come_in_any_order_and_strays_are_left_out() {
     ];
     let read = read(&["a", "b", "c"], results, FRESH);
     let Ok(Lookup::Found(a)) = &read[0] else {
-        panic!("{:?}", read)
+        panic!("{read:?}")
     };
     assert_eq!(&*a.provider_id, "fake://a");
     assert!(read[1].is_err());
@@ -199,7 +199,7 @@ fn a_view_of_the_state_reads_nothing_else() {
     let instance = vec![result("a", Outcome::Found(instance))];
     let read = read(&["a"], instance, LookupPurpose::Lifecycle);
     let Ok(Lookup::Found(instance)) = &read[0] else {
-        panic!("{:?}", read)
+        panic!("{read:?}")
     };
     assert_eq!(
         (instance.power_state, &*instance.zone),

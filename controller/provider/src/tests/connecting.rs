@@ -191,17 +191,6 @@ async fn a_missing_provider_is_waited_for_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_ends_when_spoken_to_is_not_asked_in_a_storm() {
-    let rig = Rig::with(|_, fake| {
-        fake.status
-            .on(|_| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
-    });
-    sleep(secs(100)).await;
-    assert!(rig.fake.dials() < 250, "{} dials", rig.fake.dials());
-    assert!(rig.fake.dials() > 90, "{} dials", rig.fake.dials());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_refused_provider_is_asked_again_each_minute() {
     let rig = Rig::with(|options, fake| {
         options.expected_name = Some("fake".into());
@@ -211,14 +200,14 @@ async fn a_refused_provider_is_asked_again_each_minute() {
     let state = rig.reaches(is_down(DownCause::WrongName)).await.to_string();
     assert!(state.contains("--cloud-provider is fake"), "{state}");
     assert!(rig.provider.session().is_none());
-    let asked = rig.look_up("a").await;
-    assert!(matches!(asked, Err(Error::Unavailable { .. })));
+    let lookup = rig.look_up("a").await;
+    assert!(matches!(lookup, Err(Error::Unavailable { .. })));
     sleep(secs(90)).await;
     assert_eq!(rig.fake.handshake.calls().len(), 2);
     rig.fake.introduce(|_| {});
     rig.wait_until_serving().await;
-    let within = started.elapsed() - secs(120);
-    assert!(within < millis(150), "{within:?}");
+    let took = started.elapsed();
+    assert!(took >= secs(120) && took < secs(121), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
