@@ -176,12 +176,12 @@ impl EventWriter {
 
     async fn write_all(&mut self, shutdown: &CancellationToken) {
         loop {
-            let recorded = match shutdown.run_until_cancelled(self.recorded.recv()).await {
-                Some(recorded) => recorded,
-                None => {
-                    self.recorded.close();
-                    self.recorded.recv().await
-                }
+            let next = shutdown.run_until_cancelled(self.recorded.recv()).await;
+            let recorded = if let Some(recorded) = next {
+                recorded
+            } else {
+                self.recorded.close();
+                self.recorded.recv().await
             };
             let Some(event) = recorded else { return };
             match self.memory.observe(&event) {

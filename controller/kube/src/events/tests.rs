@@ -23,7 +23,7 @@ struct Answer(Duration, u16);
 
 const CREATED: Answer = Answer(Duration::ZERO, 201);
 
-/// Of the end.
+/// How long the writer may write after the shutdown.
 const LIMIT: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Debug)]
