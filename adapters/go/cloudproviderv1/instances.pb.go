@@ -442,8 +442,8 @@ type Instance struct {
 	// change. Empty: not allocated yet, the controller asks again.
 	PodCidrs []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
 	// Maintenance of the machine that the cloud has announced; absent: none, or no more.
-	// With --maintenance-condition the Node has the condition MaintenancePlanned. A change
-	// of it, and its end, are written once two answers in a row have it.
+	// With --maintenance-condition the Node has the condition MaintenancePlanned, as the
+	// last answer says.
 	PlannedMaintenance *PlannedMaintenance `protobuf:"bytes,10,opt,name=planned_maintenance,json=plannedMaintenance,proto3" json:"planned_maintenance,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

@@ -15,10 +15,7 @@ pub const TAINT_BEFORE: Duration = Duration::from_hours(6);
 const CONDITION: &str = "MaintenancePlanned";
 const TAINT: &str = "outrigger.dev/maintenance-planned";
 
-/// Reason of the controller's condition, and value of its taint.
-const ANNOUNCED: &str = "AnnouncedByCloud";
-
-/// The same of an operator's.
+/// Reason of an operator's condition, and value of the taint.
 const OPERATOR: &str = "Operator";
 
 const HOUR: i64 = 3600;

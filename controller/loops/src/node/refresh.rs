@@ -282,7 +282,7 @@ impl Sweep<'_> {
         }
         (cloud_node.on_lookup)(node, answer.ok());
         if answer.is_ok() {
-            // An earlier input is stale.
+            // The machine of an earlier answer is stale.
             let forget = |memory: &mut NodeMemory| memory.machine = None;
             cloud_node.state.remember(nodes, node, forget);
         }
