@@ -5,9 +5,7 @@
 
 use std::str::FromStr;
 
-use crate::string_map::StringMap;
-
-mod parse;
+use crate::{string_map::StringMap, syntax};
 
 /// Requirements on labels. Has at least one requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +33,8 @@ impl Selector {
     }
 
     /// How many requirements it has.
-    pub const fn len(&self) -> usize {
+    pub const fn requirements(&self) -> usize {
         self.0.len()
-    }
-
-    /// Returns false: it has one at least.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Returns true if all requirements hold.
@@ -62,12 +55,72 @@ impl Selector {
 }
 
 impl FromStr for Selector {
-    /// Why the text is no selector, in a sentence that follows the flag's name. Places count bytes from 1.
+    /// Why the text is no selector, in a sentence that follows the flag's name.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse::requirements(text).map(|requirements| Self(requirements.into()))
+        if text.trim().is_empty() {
+            // To Kubernetes it selects everything, which is never the intent of a selector.
+            return Err("is empty, which would select everything".to_owned());
+        }
+        // A comma between parentheses divides values.
+        let mut is_in_set = false;
+        let requirements = text.split(|c| {
+            is_in_set = c == '(' || (is_in_set && c != ')');
+            c == ',' && !is_in_set
+        });
+        let requirements = requirements.map(str::parse).collect::<Result<_, _>>();
+        requirements.map(Self)
     }
+}
+
+impl FromStr for Requirement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (key, condition) = if let Some((key, set)) = text.split_once('(') {
+            let (key, operator) = key
+                .trim_end()
+                .rsplit_once(char::is_whitespace)
+                .unwrap_or_default();
+            let values = set.strip_suffix(')').map(|values| values.split(','));
+            match (operator, values) {
+                ("in", Some(values)) => (key, Condition::In(checked(values)?)),
+                ("notin", Some(values)) => (key, Condition::NotIn(checked(values)?)),
+                _ => {
+                    return Err(format!(
+                        "has {text:?}, which is neither key in (values) nor key notin (values)"
+                    ));
+                }
+            }
+        } else if let Some((key, value)) = text.split_once("!=") {
+            (key, Condition::NotIn(checked([value])?))
+        } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+            (key, Condition::In(checked([value])?))
+        } else if let Some(key) = text.strip_prefix('!') {
+            (key, Condition::DoesNotExist)
+        } else {
+            (text, Condition::Exists)
+        };
+        let key = key.trim();
+        syntax::label_key(key)
+            .map_err(|complaint| format!("has the key {key:?}, which {complaint}"))?;
+        Ok(Self {
+            key: key.into(),
+            condition,
+        })
+    }
+}
+
+/// Values of a requirement. A missing value is the empty value: `a=` and `a in (,b)` are legal.
+fn checked<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<Box<[Box<str>]>, String> {
+    let values = values.into_iter().map(str::trim).map(|value| {
+        syntax::label_value(value)
+            .map_err(|complaint| format!("has the value {value:?}, which {complaint}"))?;
+        Ok(value.into())
+    });
+    values.collect()
 }
 
 #[cfg(test)]
@@ -125,60 +178,39 @@ mod tests {
 
     #[test]
     fn invalid_selectors_are_explained_in_a_sentence() {
-        for (selector, error) in [
-            ("", "is empty, which would select everything"),
-            ("  ", "is empty, which would select everything"),
-            ("=a", r#"has "=" at 1, where a key or '!' should be"#),
-            ("a,", r"has its end at 3, where a key or '!' should be"),
-            (",a", r#"has "," at 1, where a key or '!' should be"#),
-            ("a=b c=d", r#"has "c" at 5, where ',' or the end should be"#),
-            (
-                "a b",
-                r#"has "b" at 3, where '=', '==', '!=', 'in', 'notin', ',' or the end should be"#,
-            ),
-            (
-                "a(b)",
-                r#"has "(" at 2, where '=', '==', '!=', 'in', 'notin', ',' or the end should be"#,
-            ),
-            (
-                "a IN (b)",
-                r#"has "IN" at 3, where '=', '==', '!=', 'in', 'notin', ',' or the end should be"#,
-            ),
-            ("a in b", r#"has "b" at 6, where '(' should be"#),
-            ("a in (b", "has its end at 8, where ',' or ')' should be"),
-            ("a in (b c)", r#"has "c" at 9, where ',' or ')' should be"#),
-            ("a in ((b))", r#"has "(" at 7, where a value should be"#),
-            ("a===b", r#"has "=" at 4, where a value should be"#),
-            ("!!a", r#"has "!" at 2, where a key should be"#),
-            ("!", "has its end at 2, where a key should be"),
-            ("!a=b", r#"has "=" at 3, where ',' or the end should be"#),
-            (
-                "a>5",
-                "has '>' at 2: only =, ==, !=, in, notin, a key alone and !key are supported",
-            ),
-            (
-                "a in (b,<)",
-                "has '<' at 9: only =, ==, !=, in, notin, a key alone and !key are supported",
-            ),
-            (
-                "Bad.com/a=b",
-                r#"has the key "Bad.com/a", which has a prefix that is no DNS subdomain of at most 253 bytes"#,
-            ),
-            (
-                "a=-b",
-                r#"has the value "-b", which is no label value: letters, digits, '-', '_' and '.', the first and last a letter or digit"#,
-            ),
-            (
-                "a in (b/c)",
-                r#"has the value "b/c", which is no label value: letters, digits, '-', '_' and '.', the first and last a letter or digit"#,
-            ),
-            (
-                "ä",
-                r#"has the key "ä", which is no label key: [prefix/]name with a name of at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"#,
-            ),
+        let set = "which is neither key in (values) nor key notin (values)";
+        let key = "which is no label key: [prefix/]name with a name of at most 63 letters, digits, '-', '_' and \
+                   '.', the first and last a letter or digit";
+        let value = "which is no label value: letters, digits, '-', '_' and '.', the first and last a letter or digit";
+        let prefix = "which has a prefix that is no DNS subdomain of at most 253 bytes";
+        let empty = "is empty, which would select everything";
+        for (selector, about, complaint) in [
+            ("", "", empty),
+            ("  ", "", empty),
+            ("=a", r#"has the key "", "#, key),
+            ("a,", r#"has the key "", "#, key),
+            (",a", r#"has the key "", "#, key),
+            ("a=b c=d", r#"has the value "b c=d", "#, value),
+            ("a b", r#"has the key "a b", "#, key),
+            ("a(b)", r#"has "a(b)", "#, set),
+            ("a IN (b)", r#"has "a IN (b)", "#, set),
+            ("in (b)", r#"has "in (b)", "#, set),
+            ("a in (b", r#"has "a in (b", "#, set),
+            ("a in b", r#"has the key "a in b", "#, key),
+            ("a in (b c)", r#"has the value "b c", "#, value),
+            ("a in ((b))", r#"has the value "(b)", "#, value),
+            ("a===b", r#"has the value "=b", "#, value),
+            ("!!a", r#"has the key "!a", "#, key),
+            ("!", r#"has the key "", "#, key),
+            ("!a=b", r#"has the key "!a", "#, key),
+            ("a>5", r#"has the key "a>5", "#, key),
+            ("Bad.com/a=b", r#"has the key "Bad.com/a", "#, prefix),
+            ("a=-b", r#"has the value "-b", "#, value),
+            ("a in (b/c)", r#"has the value "b/c", "#, value),
+            ("ä", r#"has the key "ä", "#, key),
         ] {
             let refused = selector.parse::<Selector>().unwrap_err();
-            assert_eq!(refused, error, "{selector}");
+            assert_eq!(refused, format!("{about}{complaint}"), "{selector}");
         }
     }
 

@@ -28,7 +28,7 @@ fn values_of_another_type_are_refused() {
         (
             "node-selector",
             "cloud=(red)",
-            "has \"(\" at 7, where a value should be",
+            "has \"cloud=(red)\", which is neither key in (values)",
         ),
         (
             "cluster-cidr",

@@ -28,7 +28,7 @@ pub fn node_selector(annotations: &StringMap) -> Result<Option<Selector>, String
         )));
     }
     let selector: Selector = text.parse().map_err(wrong)?;
-    let requirements = selector.len();
+    let requirements = selector.requirements();
     if requirements > MOST {
         let many = format!("has {requirements} requirements; at most {MOST} are read");
         return Err(wrong(many));
@@ -62,7 +62,10 @@ mod tests {
         for (value, complaint) in [
             ("", "is empty, which would select everything"),
             ("pool=", ""),
-            ("pool in a", "has \"a\" at 9, where '(' should be"),
+            (
+                "pool in (a",
+                "has \"pool in (a\", which is neither key in (values) nor key notin (values)",
+            ),
             (&long, "has 1025 bytes; at most 1024 are read"),
             (&many, "has 17 requirements; at most 16 are read"),
         ] {
