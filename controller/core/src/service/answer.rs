@@ -48,13 +48,6 @@ impl LoadBalancerCall {
             Self::Delete => "DeleteLoadBalancer",
         }
     }
-
-    fn dispositions(self) -> String {
-        let all = Disposition::ALL.into_iter();
-        let names = all.filter(|disposition| disposition.answers(self));
-        let names: Vec<_> = names.map(|it| Disposition::name(Some(it))).collect();
-        names.join(", ")
-    }
 }
 
 /// State of a load balancer.
@@ -75,23 +68,6 @@ pub enum Disposition {
 }
 
 impl Disposition {
-    const ALL: [Self; 6] = [
-        Self::Ready,
-        Self::Differs,
-        Self::InProgress,
-        Self::NotManaged,
-        Self::Absent,
-        Self::Retained,
-    ];
-
-    /// Its name in the contract.
-    fn name(said: Option<Self>) -> String {
-        match said {
-            None => "UNSPECIFIED (not set, or not known to this controller)".to_owned(),
-            Some(said) => said.as_str().to_ascii_uppercase(),
-        }
-    }
-
     /// Its name in snake case, stable across releases.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -206,11 +182,11 @@ impl RawAnswer {
 
 /// No disposition, or one that this call cannot have.
 fn unexpected(call: LoadBalancerCall, disposition: Option<Disposition>) -> Fault {
+    let name = disposition.map_or("unspecified or unknown", Disposition::as_str);
     Fault::new(format!(
-        "the provider answered {} with disposition {}, which is none of {}",
+        "the provider answered {} with disposition {}, which is no answer to this call",
         call.name(),
-        Disposition::name(disposition),
-        call.dispositions()
+        name.to_ascii_uppercase(),
     ))
 }
 
