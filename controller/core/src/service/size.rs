@@ -1,16 +1,16 @@
 //! A Service that is too large to be kept in memory.
 
-use super::{ServiceView, Spec};
-use crate::{effects::is_of_controller, string_map::StringMap};
+use super::{ANNOTATION_PAUSED, ServiceView, Spec, last_applied::ANNOTATION_LAST_APPLIED};
+use crate::string_map::StringMap;
 
 /// Memory of one Service; of a larger one its identity alone is kept. A usual one takes 1 KiB.
 const LARGEST: usize = 64 << 10;
 /// Memory of one text beside its bytes: pointer, length, and what an allocator adds.
 const TEXT: usize = 40;
-/// Longest value of an annotation of the controller itself that is kept.
+/// Longest value of an annotation that is kept.
 const LONGEST_OWN: usize = 1_024;
-/// Bytes of all annotations of the controller itself that are kept.
-const MOST_OWN: usize = 4_096;
+/// Annotations that say whose it is, and whether it is paused.
+const OWN: [&str; 2] = [ANNOTATION_LAST_APPLIED, ANNOTATION_PAUSED];
 
 impl ServiceView {
     /// The memory of all that a user can make large, roughly.
@@ -41,18 +41,13 @@ impl ServiceView {
     }
 
     /// Forgets labels, annotations and the larger part of the spec of a Service that takes too much memory: the loop leaves
-    /// it alone. The controller's own annotations stay, as far as they are of the length that it writes.
+    /// it alone. The annotations by which it does so stay, as far as they are of the length that it writes.
     pub fn forget_if_too_large(&mut self) {
         if self.bytes() <= LARGEST {
             return;
         }
-        let own = |key: &str, value: &str| is_of_controller(key) && value.len() <= LONGEST_OWN;
-        let annotations = self.annotations.filtered(own);
-        self.annotations = if annotations.bytes() <= MOST_OWN {
-            annotations
-        } else {
-            StringMap::default()
-        };
+        let is_kept = |key: &str, value: &str| OWN.contains(&key) && value.len() <= LONGEST_OWN;
+        self.annotations = self.annotations.filtered(is_kept);
         self.labels = StringMap::default();
         let spec = std::mem::take(&mut self.spec);
         self.spec = Spec {
@@ -91,12 +86,6 @@ mod tests {
         assert!(service.is_paused() && service.is_load_balancer() && service.is_left_alone());
         let class = service.spec.load_balancer_class.as_deref();
         assert_eq!(class, Some("example.com/fast"));
-
-        let mut service = load_balancer("web");
-        let junk = (0..100).map(|at| (format!("outrigger.dev/{at}"), "x".repeat(1_000)));
-        service.annotations = junk.collect();
-        service.forget_if_too_large();
-        assert!(service.annotations.is_empty());
     }
 
     #[test]
