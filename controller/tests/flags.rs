@@ -98,7 +98,6 @@ fn load_balancers_follow_their_flags() {
     let pace = Pace {
         idle: Duration::ZERO,
         ceiling: Duration::from_secs(2),
-        removal: Duration::from_millis(100),
     };
     assert_eq!(service.pace, pace);
     assert_eq!(service.drift_period, None);

@@ -157,7 +157,7 @@ DASHBOARDS = {
         ("Targets", [
             panel("Targets", "none", "Nodes that load balancers send to.",
                   ("max(outrigger_service_targets{$in})", "targets")),
-            panel("Time to roll out", "s", "From a change of the targets until every load balancer has them.",
+            panel("Time to roll out", "s", "From the first update with other targets until every load balancer has them.",
                   *quantiles("outrigger_service_target_rollout_seconds")),
             panel("Updates", "ops", "Load balancers that were to get new targets, and how often that failed.",
                   ("sum(rate(service_controller_loadbalancer_sync_total{$in}[$__rate_interval]))", "updates"),

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 use outrigger_core::{
     node::NodeView,
     service::ServiceView,
-    targets::{ANNOTATION_NODE_SELECTOR, Revision, TargetPool, TargetRequests, TargetRules},
+    targets::{ANNOTATION_NODE_SELECTOR, Revision, TargetLabels, TargetPool},
 };
 use serde_json::json;
 
@@ -35,11 +35,11 @@ fn main() {
 fn measure(what: &str, services: &[ServiceView]) {
     let mut nodes: Vec<_> = (0..NODES).map(|at| node(at, at % SELECTORS)).collect();
     let pool = |nodes: &[Arc<NodeView>]| {
-        let mut requests = TargetRequests::new(TargetRules::default());
-        for service in services {
-            requests.add(&service.annotations);
-        }
-        TargetPool::among(nodes.iter().cloned(), &Arc::new(requests))
+        let labels = TargetLabels {
+            has_selectors: services.iter().any(ServiceView::selects),
+            ..TargetLabels::default()
+        };
+        TargetPool::among(nodes.iter().cloned(), labels)
     };
     let before = targets(&pool(&nodes), services);
     nodes[7] = node(7, 8);

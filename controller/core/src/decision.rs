@@ -15,8 +15,7 @@ use crate::{
         ServiceView,
         answer::LoadBalancerAnswer,
         ownership::Ownership,
-        patch_plan::StatusPatch,
-        plan::{Consequence, Failure, HoldReason, Progress, ServiceFacts, Step},
+        plan::{Consequence, Failure, Progress, ServiceFacts, Step},
     },
 };
 
@@ -145,34 +144,14 @@ impl DecisionReason {
         step: &Step,
     ) -> Self {
         match step {
-            Step::Idle => of_idle_service(service, facts, progress),
-            Step::Hold { why, .. } => {
-                let rule = match why {
-                    HoldReason::Paused => "paused",
-                    HoldReason::ClassNotServed => "class_not_served",
-                    HoldReason::TooLarge => "too_large",
-                    HoldReason::InvalidAnnotation => "invalid_annotation",
-                };
-                Self::new(
-                    rule,
-                    "the load balancer stays as it is; see the condition Waiting",
-                )
-            }
-            Step::Write(patch) => Self::new("write", writes(patch)),
-            Step::At(at) => Self::new(
-                "wait",
-                format!("the provider is at work, and is asked again at {at:.0}"),
+            Step::Idle => of_idle_service(facts.ownership(service), progress),
+            Step::Hold { why, .. } => Self::new(
+                why.as_str(),
+                "the load balancer stays as it is; see the condition Waiting",
             ),
-            Step::Ensure(ensure) => Self::new(
-                ensure.cause.as_str(),
-                format!(
-                    "EnsureLoadBalancer, {}",
-                    ensure.prepare.as_ref().map_or_else(
-                        || "no write before it".to_owned(),
-                        |patch| { format!("after a write: {}", writes(patch)) }
-                    )
-                ),
-            ),
+            Step::Write(_) => Self::new("write", "the Service is written, and looked at again"),
+            Step::At(at) => Self::new("wait", format!("looked at again at {at:.0}")),
+            Step::Ensure(ensure) => Self::new(ensure.cause.as_str(), "EnsureLoadBalancer"),
             Step::Update => Self::new("targets_changed", "UpdateLoadBalancerNodes"),
             Step::Delete { .. } => Self::new("not_wanted", "DeleteLoadBalancer"),
         }
@@ -187,8 +166,8 @@ impl DecisionReason {
             Ok(answer) => (answer.disposition.as_str(), said(answer)),
             Err(failure) => (failure.class.as_str(), failed(failure)),
         };
-        if let Some(patch) = &consequence.patch {
-            let _ = write!(text, "; writes {}", writes(patch));
+        if consequence.patch.is_some() {
+            text.push_str("; the Service is written");
         }
         let _ = match consequence.requeue {
             None => Ok(()),
@@ -226,26 +205,19 @@ fn of_idle(idle: Idle) -> DecisionReason {
     }
 }
 
-fn of_idle_service(
-    service: &ServiceView,
-    facts: &ServiceFacts<'_>,
-    progress: &Progress,
-) -> DecisionReason {
-    match facts.ownership(service) {
+fn of_idle_service(ownership: Ownership, progress: &Progress) -> DecisionReason {
+    match ownership {
         Ownership::Provide if progress.is_refused() => DecisionReason::new(
             "refused",
             "the provider refused it, or does not manage it: nothing before the Service or the provider changes",
         ),
-        Ownership::Provide | Ownership::Hold | Ownership::Cleanup => {
-            DecisionReason::new("settled", "the load balancer is what the Service wants")
-        }
-        Ownership::Undecided => DecisionReason::new("undecided", "no provider says what it serves"),
         Ownership::Foreign => DecisionReason::new(
             "foreign",
             "another implementation's: its class is not served here, or it is cleaned up",
         ),
-        Ownership::WaitOver | Ownership::Unrelated => {
-            DecisionReason::new("unrelated", "it wants no load balancer")
+        Ownership::Unrelated => DecisionReason::new("unrelated", "it wants no load balancer"),
+        Ownership::Provide | Ownership::Hold | Ownership::Cleanup | Ownership::Undecided => {
+            DecisionReason::new("settled", "the load balancer is what the Service wants")
         }
     }
 }
@@ -296,31 +268,6 @@ fn list(addresses: &[NodeAddress]) -> String {
         .map(|address| format!("{}={}", address.kind, address.address))
         .collect();
     addresses.join(",")
-}
-
-fn writes(patch: &StatusPatch) -> String {
-    let mut parts = Vec::new();
-    if let Some(change) = patch.finalizer {
-        parts.push(format!("finalizer {change:?}").to_lowercase());
-    }
-    let annotations = patch.annotations.iter();
-    parts.extend(annotations.map(|(key, _)| format!("annotation {key}")));
-    let conditions = patch.conditions.iter();
-    parts.extend(conditions.map(|change| format!("condition {}", change.kind())));
-    if let Some(ingress) = &patch.ingress {
-        let entries = ingress.iter();
-        let entries: Vec<_> = entries
-            .map(|entry| match &*entry.ip {
-                "" => &*entry.hostname,
-                ip => ip,
-            })
-            .collect();
-        parts.push(match &entries[..] {
-            [] => "no addresses".to_owned(),
-            some => format!("addresses {}", some.join(",")),
-        });
-    }
-    parts.join(", ")
 }
 
 #[cfg(test)]

@@ -27,11 +27,6 @@ enum Condition {
 }
 
 impl Selector {
-    /// Keys of the labels that it looks at; one may come twice.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|requirement| &*requirement.key)
-    }
-
     /// How many requirements it has.
     pub const fn requirements(&self) -> usize {
         self.0.len()

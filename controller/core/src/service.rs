@@ -71,8 +71,8 @@ pub mod condition {
 /// A `v1.Service` as the loops see it, deserialised straight from the API's JSON with everything
 /// else skipped. Cheap to share, immutable: a change makes a new view.
 ///
-/// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
-/// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
+/// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers and
+/// `spec.type` only, so that it costs half a kilobyte.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "wire::ServiceJson")]
 pub struct ServiceView {

@@ -11,25 +11,38 @@ use std::sync::Arc;
 use crate::{
     digest::{Digest, Encoder},
     node::{NodeView, address},
+    string_map::StringMap,
 };
 
 mod debounce;
-mod empty;
 mod pool;
 mod record;
-mod selection;
 
-pub use debounce::{Debounce, Pace};
-pub use empty::EmptyTargets;
-pub use pool::{TargetPool, TargetRequests};
+pub use debounce::{Debounce, EmptyTargets, Pace};
+pub use pool::{ANNOTATION_NODE_SELECTOR, TargetPool, node_selector};
 pub use record::{Inheritance, TargetsRecord};
-pub use selection::{ANNOTATION_NODE_SELECTOR, node_selector, selects_otherwise};
 
 /// A provider's declarations about targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
     /// `target_label_keys`: labels that are part of a target, sorted, each once.
     pub label_keys: Box<[Box<str>]>,
+}
+
+/// The labels of nodes that targets depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetLabels {
+    /// The provider declares some.
+    pub rules: TargetRules,
+    /// True if a Service has a selector: then all labels count, whichever it looks at.
+    pub has_selectors: bool,
+}
+
+impl TargetLabels {
+    fn are_same(&self, a: &StringMap, b: &StringMap) -> bool {
+        let mut keys = self.rules.label_keys.iter();
+        a == b || (!self.has_selectors && keys.all(|key| a.get(key) == b.get(key)))
+    }
 }
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
@@ -64,27 +77,24 @@ pub enum TargetChange {
     Removed,
 }
 
-/// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
-/// those of [`is_target`] and of `label_keys` mean nothing (S-52, S-56).
-pub fn change<'a>(
+/// The effect of the step from `old` to `new`. Heartbeats, readiness, taints and labels that neither [`is_target`] nor `labels`
+/// looks at mean nothing (S-52, S-56).
+pub fn change(
     old: Option<&NodeView>,
     new: Option<&NodeView>,
-    label_keys: impl IntoIterator<Item = &'a Box<str>>,
+    labels: &TargetLabels,
 ) -> TargetChange {
     let target = |node: Option<&'_ NodeView>| node.is_some_and(is_target);
     let departed = |node: Option<&'_ NodeView>| node.is_none_or(|node| node.deleted.is_some());
     match (old, new) {
-        (Some(before), Some(now)) if target(old) && target(new) => {
-            let mut keys = label_keys.into_iter();
-            if before.name == now.name
+        (Some(before), Some(now))
+            if target(old)
+                && target(new)
+                && before.name == now.name
                 && same_content(before, now)
-                && (before.labels == now.labels
-                    || keys.all(|key| before.labels.get(key) == now.labels.get(key)))
-            {
-                TargetChange::None
-            } else {
-                TargetChange::Added
-            }
+                && labels.are_same(&before.labels, &now.labels) =>
+        {
+            TargetChange::None
         }
         _ if target(new) => TargetChange::Added,
         // Also one that was excluded: it may have been kept for a while.

@@ -4,12 +4,12 @@
 //!
 //! ```text
 //!  Service changed ─► Fresh ─┐                        ┌► decisions ─► core: Step, Consequence
-//!  rollout ─────────► Update ├► queue ─(slot)─► reconciler ─► cleanup ─► write: one PATCH, events
-//!  checks, sessions ► Bulk ──┘                        └► lease_targets ─► provider: one call
+//!  rollout ─────────► Update ├► queue ─(slot)─► reconciler ─► lease_targets ─► provider: one call
+//!  checks, sessions ► Bulk ──┘                        └► one PATCH, events
 //! ```
 //!
-//! Arrows point one way: the reconciler asks decisions, calls and writes; nothing below it knows it. `rollout`, `checks` and
-//! `sessions` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
+//! The [`Reconciler`] looks, calls (`reconciler`, `cleanup`) and writes (`write`); nothing that it asks knows it. `rollout`, `checks`
+//! and `sessions` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
 //!
 //! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
 //! key once at a time, with the slot of its call: what the call carries is read when it may begin. State that outlives this
@@ -38,32 +38,29 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{node::NodeView, service::ServiceView, targets::Pace};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{
-    checks::PeriodicChecks,
-    cleanup::Cleanup,
-    decisions::Decisions,
-    lease_targets::LeaseTargets,
-    reconciler::Reconciler,
-    rollout::Rollout,
-    sessions::Sessions,
-    states::{ServiceKey, ServiceStates},
-    write::Writes,
-};
 pub use self::{
     decisions::COMPONENT,
     event_handlers::{ServiceInputs, subscribe},
     lease_targets::TARGETS_ANNOTATION,
     metrics::ServiceMetrics,
 };
+use self::{
+    decisions::Decisions,
+    lease_targets::LeaseTargets,
+    reconciler::Reconciler,
+    rollout::Rollout,
+    states::{ServiceKey, ServiceStates},
+};
 use crate::{
     context::{LoopContext, LoopParts, Term},
     control_loop::{self, ControlLoop, Task},
-    queue::{Concurrency, Outcome, Priority},
+    queue::{Concurrency, Outcome, Priority, Queue},
 };
-use outrigger_kube::{services::ServiceWriter, store::Store};
+use outrigger_kube::{services::ServiceWriter, store::Store, watch::Resync};
 use outrigger_provider::{Provider, Slot};
 
 /// Name of the loop in `--controllers` and of its health check.
@@ -82,15 +79,16 @@ pub struct ServiceSettings {
 
 /// The service-lb loop in one lease term.
 pub struct ServiceLb {
-    /// `--concurrent-service-syncs`.
-    workers: usize,
+    settings: ServiceSettings,
     nodes: Arc<Store<NodeView>>,
     provider: Provider,
+    queue: Queue<ServiceKey>,
+    doubts: watch::Receiver<Option<Resync>>,
+    metrics: ServiceMetrics,
+    lease: Arc<LeaseTargets>,
     decisions: Arc<Decisions>,
-    reconciler: Reconciler,
     rollout: Arc<Rollout>,
-    sessions: Sessions,
-    checks: PeriodicChecks,
+    reconciler: Reconciler,
 }
 
 impl ServiceLb {
@@ -127,75 +125,48 @@ impl ServiceLb {
             clock: inputs.clock,
             history,
         });
-        let writes = Arc::new(Writes {
+        let rollout = Arc::new(Rollout {
             decisions: Arc::clone(&decisions),
+            lease: Arc::clone(&lease),
+            queue: queue.clone(),
+            metrics: metrics.clone(),
+            nodes: Arc::clone(&nodes),
+            node_changes: Arc::clone(&inputs.node_changes),
+            selection: Mutex::default(),
+            since: Mutex::default(),
+        });
+        let reconciler = Reconciler {
+            decisions: Arc::clone(&decisions),
+            rollout: Arc::clone(&rollout),
             provider: provider.clone(),
+            fence,
+            lease: Arc::clone(&lease),
+            queue: queue.clone(),
             metrics: metrics.clone(),
             writer: ServiceWriter::new(api, services),
             events,
             repeats,
-        });
-        let rollout = Arc::new(Rollout::new(
-            Arc::clone(&decisions),
-            Arc::clone(&lease),
-            queue.clone(),
-            metrics.clone(),
-            Arc::clone(&nodes),
-            Arc::clone(&inputs.node_changes),
-        ));
-        let cleanup = Cleanup {
-            decisions: Arc::clone(&decisions),
-            writes: Arc::clone(&writes),
-            provider: provider.clone(),
-            fence: fence.clone(),
-            lease: Arc::clone(&lease),
-            queue: queue.clone(),
-            metrics: metrics.clone(),
         };
         Self {
-            workers: settings.workers,
+            settings,
             nodes,
-            reconciler: Reconciler {
-                decisions: Arc::clone(&decisions),
-                writes,
-                rollout: Arc::clone(&rollout),
-                cleanup,
-                provider: provider.clone(),
-                fence,
-                lease: Arc::clone(&lease),
-                queue: queue.clone(),
-                metrics: metrics.clone(),
-            },
-            sessions: Sessions {
-                decisions: Arc::clone(&decisions),
-                rollout: Arc::clone(&rollout),
-                provider: provider.clone(),
-                lease,
-                queue: queue.clone(),
-                doubts,
-            },
-            checks: PeriodicChecks {
-                decisions: Arc::clone(&decisions),
-                provider: provider.clone(),
-                queue,
-                metrics,
-                period: settings.drift_period,
-            },
-            rollout,
             provider,
+            queue,
+            doubts,
+            metrics,
+            lease,
             decisions,
+            rollout,
+            reconciler,
         }
     }
-}
 
-impl ServiceLb {
     /// Calls about load balancers that can be in flight.
     fn places(&self) -> usize {
         let session = self.provider.session();
         let offered = session.as_ref().and_then(|s| s.load_balancers.as_ref());
-        offered.map_or(self.workers, |offered| {
-            offered.max_in_flight.min(self.workers)
-        })
+        let workers = self.settings.workers;
+        offered.map_or(workers, |offered| offered.max_in_flight.min(workers))
     }
 }
 
@@ -230,28 +201,28 @@ impl ControlLoop for ServiceLb {
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.rollout.refresh();
-        let session = self.sessions.begin();
-        let this = Arc::clone(self);
-        let sessions = async move { this.sessions.run(session).await }.boxed();
         macro_rules! task {
-            ($name:literal, $part:ident.$run:ident) => {{
+            ($name:literal, $run:ident) => {{
                 let this = Arc::clone(self);
-                ($name, async move { this.$part.$run().await }.boxed())
+                ($name, async move { this.$run().await }.boxed())
             }};
         }
+        let rollout = Arc::clone(&self.rollout);
+        let (this, session) = (Arc::clone(self), self.begin_session());
+        let sessions = async move { this.follow_sessions(session).await };
         vec![
-            task!("targets", rollout.run),
-            ("sessions of the provider", sessions),
-            task!("doubts", sessions.follow_doubts),
-            task!("drift", checks.compare_all),
-            task!("orphans", checks.check_orphans),
-            task!("states", checks.count_states),
+            ("targets", async move { rollout.run().await }.boxed()),
+            ("sessions of the provider", sessions.boxed()),
+            task!("doubts", follow_doubts),
+            task!("drift", compare_all),
+            task!("orphans", check_orphans),
+            task!("states", count_states),
         ]
     }
 
     fn concurrency(&self) -> Concurrency {
         Concurrency {
-            all: self.workers,
+            all: self.settings.workers,
             // Half of the calls stay for those who wait for something.
             bulk: self.places().div_ceil(2),
         }

@@ -9,7 +9,7 @@ use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
     service::{ServiceView, plan::EnsureCause},
-    targets::{Inheritance, Revision, TargetPool, TargetRequests, TargetsRecord},
+    targets::{Inheritance, Revision, TargetLabels, TargetPool, TargetsRecord},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -65,9 +65,11 @@ pub(super) async fn run(
         );
     }
     let now = jiff::Timestamp::now();
-    let mut requests = TargetRequests::new(declared.capability.targets.clone());
-    services.for_each(|service| requests.add(&service.annotations));
-    let pool = TargetPool::among(nodes.all(), &Arc::new(requests));
+    let labels = TargetLabels {
+        rules: declared.capability.targets.clone(),
+        has_selectors: services.all().iter().any(|service| service.selects()),
+    };
+    let pool = TargetPool::among(nodes.all(), labels);
     let inheritance = inheritance(&process.informers, process.config, pool.revision()).await;
     let capability = &declared.capability;
     let planned = plan(

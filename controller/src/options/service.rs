@@ -47,11 +47,7 @@ impl ServiceFlags {
         let drift_period = self.load_balancer_drift_period;
         Ok(ServiceSettings {
             workers: self.concurrent_service_syncs.get().into(),
-            pace: Pace {
-                idle,
-                ceiling,
-                ..Pace::default()
-            },
+            pace: Pace { idle, ceiling },
             drift_period: Some(drift_period).filter(|period| !period.is_zero()),
         })
     }

@@ -79,14 +79,14 @@ fn a_service_is_told_by_its_rule() {
     let facts = ServiceFacts {
         capability: &capability,
         targets: targets.revision(),
+        now: Timestamp::UNIX_EPOCH,
         time_of_day: Timestamp::UNIX_EPOCH,
     };
-    let (now, service) = (Timestamp::UNIX_EPOCH, load_balancer("web"));
+    let service = load_balancer("web");
     let mut progress = Progress::default();
-    let step = progress.next(now, &service, &facts);
+    let step = progress.next(&service, &facts);
     let reason = DecisionReason::of_step(&service, &facts, &progress, &step);
-    assert_eq!(reason.rule, "new");
-    assert!(reason.text.contains("finalizer add"), "{reason:?}");
+    assert_eq!(reason.rule, "write");
 
     let failure = Failure {
         class: crate::error_class::ErrorClass::Quota,
@@ -96,7 +96,7 @@ fn a_service_is_told_by_its_rule() {
     };
     let result = Err(Box::new(failure));
     let call = BalancerCall::Update(&targets);
-    let consequence = progress.concluded(now, &service, &call, &result, &facts);
+    let consequence = progress.concluded(&service, &call, &result, &facts);
     let reason = DecisionReason::of_answer(&result, &consequence);
     assert_eq!((call.name(), reason.rule), ("update", "quota"));
     assert!(

@@ -3,7 +3,6 @@
 use super::{
     ServiceView,
     capability::Capability,
-    condition::WAITING,
     last_applied::{Hash, LastApplied},
     ownership::Ownership,
 };
@@ -33,26 +32,13 @@ pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability)
         || needs_update(old, new, capability)
 }
 
-/// Returns true if another client has removed the finalizer (not Q-5) or the record in the step from `old` to `new`, or written
-/// other addresses than those that the record speaks of.
+/// Returns true if another client has removed the finalizer (not Q-5) in the step from `old` to `new`, or written other
+/// addresses than those that the record speaks of.
 pub fn is_undone(old: &ServiceView, new: &ServiceView) -> bool {
     let has_other_addresses =
         || LastApplied::of(new).is_some_and(|record| !record.has_addresses(&new.ingress));
     (old.has_finalizer() && !new.has_finalizer())
-        || (LastApplied::of(old).is_some() && LastApplied::of(new).is_none())
         || (old.ingress != new.ingress && has_other_addresses())
-}
-
-/// Returns true if the Service has the condition that nothing is done for it since the step from `old` to `new`: an earlier
-/// leader may have written it, and this one has found nothing to do before it arrived.
-pub fn begins_to_wait(old: &ServiceView, new: &ServiceView) -> bool {
-    old.condition(WAITING).is_none() && new.condition(WAITING).is_some()
-}
-
-/// Returns true if the record of the load balancer changes in the step from `old` to `new`
-/// ([`super::plan::Progress::record_changed`]).
-pub fn is_recorded_otherwise(old: &ServiceView, new: &ServiceView) -> bool {
-    LastApplied::of(old) != LastApplied::of(new)
 }
 
 #[cfg(test)]

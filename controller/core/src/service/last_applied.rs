@@ -12,8 +12,7 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
-/// remember; after the configuration, `:` and a hash of the annotations that the provider read; after the desired state, `@`
-/// and a hash of the addresses that were written with it.
+/// remember; after the desired state, `@` and a hash of the addresses that were written with it.
 ///
 /// A load balancer whose record has a hash has the targets that the Lease names. Where it cannot take other targets, or does
 /// not, the record loses its hash instead ([`LastApplied::without_hash`]).
@@ -33,7 +32,6 @@ pub struct LastApplied {
     addresses: Option<Box<str>>,
 }
 
-const READ: char = ':';
 const ADDRESSES: char = '@';
 /// Instead of a hash: the addresses are not the provider's to say, so that any are right.
 const ELSEWHERE: &str = "elsewhere";
@@ -89,14 +87,7 @@ impl LastApplied {
     /// The load balancer of `service` is as `hash` wants it.
     pub fn with_hash(service: &ServiceView, capability: &Capability, hash: Hash) -> Self {
         Self {
-            configuration: {
-                let configuration = configuration(capability).map_or_else(Box::default, text);
-                format!(
-                    "{configuration}{READ}{}",
-                    text(annotations_read(capability))
-                )
-                .into()
-            },
+            configuration: configuration(capability).map_or_else(Box::default, text),
             desired: text(hash.0),
             ..Self::begun(service, capability)
         }
@@ -161,37 +152,14 @@ impl LastApplied {
         if *self.provider != *capability.provider || !self.has_hash() {
             return Comparison::Unknown;
         }
-        if self.is_of_other_class(service) {
+        if self.is_of_other_class(service) || text(hash.0) != self.desired {
             return Comparison::Changed;
-        }
-        let (stored_configuration, read) = self.configuration.split_once(READ).unwrap_or_default();
-        if text(hash.0) != self.desired {
-            // Otherwise the Service itself need not have changed.
-            return if *read == *text(annotations_read(capability)) {
-                Comparison::Changed
-            } else {
-                Comparison::Reconfigured
-            };
         }
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
-            Some(now) if *text(now) != *stored_configuration => Comparison::Reconfigured,
+            Some(now) if text(now) != self.configuration => Comparison::Reconfigured,
             _ => Comparison::Same,
         }
-    }
-}
-
-/// The record of a Service in few bytes, or that it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RecordDigest(Option<Digest>);
-
-impl RecordDigest {
-    pub(super) fn of(service: &ServiceView) -> Self {
-        Self(LastApplied::of(service).map(|record| {
-            let mut encoder = Encoder::new("outrigger record 1");
-            encoder.text(&record.to_string());
-            encoder.finish()
-        }))
     }
 }
 
@@ -226,8 +194,7 @@ pub enum Comparison {
     Same,
     /// The Service is not what it was then.
     Changed,
-    /// The Service is, as far as is known, but perhaps not the load balancer: the provider's configuration is
-    /// another, or it reads other annotations. Ensured again, slowly.
+    /// The Service is, but perhaps not the load balancer: the provider's configuration is another. Ensured again, slowly.
     Reconfigured,
     /// Nothing is remembered, or by another provider.
     Unknown,
@@ -315,17 +282,6 @@ fn hash_of_addresses(ingress: &[Ingress]) -> Box<str> {
     let mut digits = encoder.finish().to_string();
     digits.truncate(ADDRESS_DIGITS);
     digits.into()
-}
-
-/// Which annotations decide: with others a Service that is as it was has another [`Hash`].
-fn annotations_read(capability: &Capability) -> Digest {
-    let mut encoder = Encoder::new("outrigger annotations 1");
-    for prefixes in [&capability.reads, &capability.effects.annotations] {
-        let mut prefixes = prefixes.to_vec();
-        prefixes.sort_unstable();
-        encoder.texts(&prefixes);
-    }
-    encoder.finish()
 }
 
 fn text(digest: Digest) -> Box<str> {

@@ -1,11 +1,6 @@
 //! Which Services are this provider's: one answer for each, on which all that is done for it rests.
 
-use super::{
-    ServiceView,
-    capability::Capability,
-    condition::{ACCEPTED, WAITING},
-    last_applied::LastApplied,
-};
+use super::{ServiceView, capability::Capability, condition::ACCEPTED, last_applied::LastApplied};
 use crate::condition::Status;
 
 /// The relation of a Service to this provider.
@@ -20,8 +15,6 @@ pub enum Ownership {
     Cleanup,
     /// The provider's declarations decide, and they are not known.
     Undecided,
-    /// It wants no load balancer of any provider, and still has the condition [`WAITING`].
-    WaitOver,
     /// It is another implementation's, or cleaned up already.
     Foreign,
     /// It is of another type and has no finalizer.
@@ -51,8 +44,6 @@ impl Ownership {
         if !has_finalizer && !wants_load_balancer {
             return if is_load_balancer {
                 Self::Foreign
-            } else if service.condition(WAITING).is_some() {
-                Self::WaitOver
             } else {
                 Self::Unrelated
             };
@@ -87,10 +78,7 @@ impl Ownership {
     /// Returns true if this provider may have a load balancer for the Service. It may also be gone from the API
     /// server: its load balancer is orphaned then (not Q-5, S-60), since a cleanup would have removed the finalizer before.
     pub const fn may_be_ours(self) -> bool {
-        match self {
-            Self::Provide | Self::Hold | Self::Cleanup | Self::Undecided => true,
-            Self::WaitOver | Self::Foreign | Self::Unrelated => false,
-        }
+        !matches!(self, Self::Foreign | Self::Unrelated)
     }
 }
 

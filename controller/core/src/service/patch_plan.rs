@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::{
     FINALIZER, Ingress, ServiceView,
+    condition::WAITING,
     last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
 };
 use crate::{
@@ -46,9 +47,12 @@ pub struct StatusPatch {
 impl StatusPatch {
     /// Returns true if the write is right only for the version that it was planned on: it may arrive long after its
     /// sender has ended. By then the Service may have a load balancer and need the finalizer, or none
-    /// that could be settled.
+    /// that could be settled, or wait no longer.
     pub fn is_exact(&self) -> bool {
-        self.finalizer == Some(FinalizerChange::Remove) || self.settles()
+        let mut conditions = self.conditions.iter();
+        self.finalizer == Some(FinalizerChange::Remove)
+            || self.settles()
+            || conditions.any(|change| change.kind() == WAITING)
     }
 
     /// Returns true if the record that is written has a hash.
@@ -74,12 +78,6 @@ impl StatusPatch {
         rest.annotations.retain(|(key, _)| is_ours(key));
         rest.conditions.retain(|change| is_ours(change.kind()));
         (dropped.count() > 0).then_some((rest, dropped))
-    }
-
-    /// Returns true if the record of the load balancer is written.
-    pub fn is_of_record(&self) -> bool {
-        let mut keys = self.annotations.iter().map(|(key, _)| &**key);
-        keys.any(|key| key == ANNOTATION_LAST_APPLIED)
     }
 
     /// The field of `service` that this puts right, before a call or without one: another client has undone it since it was written. An

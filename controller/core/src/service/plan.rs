@@ -2,11 +2,10 @@
 //! leads to.
 //!
 //! ```text
-//!  changed, time came ─► next ─► Ensure ─► (patch, call) ► ensured ─┐
-//!                          ├──► Update ─► (call) ────────► updated ─┼─► Consequence
-//!                          ├──► Delete ─► (call) ────────► deleted ─┘
-//!                          ├──► Write, Hold ► (patch, once)
-//!                          └──► At, Idle
+//!  changed, time came ─► next ─┬► Ensure, Update, Delete ─► (call) ─► concluded ─► Consequence
+//!                              ├► Write ─► (patch) ─► next
+//!                              ├► Hold ─► (patch, once)
+//!                              └► At, Idle
 //! ```
 //!
 //! State that must outlive this process is on the Service: the finalizer before the first call
@@ -26,7 +25,7 @@ use super::{
     answer::LoadBalancerAnswer,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
-    last_applied::{Comparison, Hash, LastApplied, RecordDigest},
+    last_applied::{Comparison, Hash, LastApplied},
     ownership::{Ownership, is_claimed, is_not_managed},
     patch_plan::{PatchDraft, StatusPatch},
 };
@@ -39,13 +38,13 @@ use crate::{
     targets::{Revision, Targets},
 };
 
-mod cause;
 mod deletion;
+mod ensure;
 mod hold;
 mod outcome;
 mod targets;
 
-pub use cause::{EnsureCause, Manner};
+pub use ensure::{Ensure, EnsureCause, Manner};
 pub use hold::HoldReason;
 use hold::hold;
 
@@ -59,6 +58,8 @@ pub struct ServiceFacts<'a> {
     pub capability: &'a Capability,
     /// The targets of this Service that go out now ([`crate::targets::TargetPool`]).
     pub targets: &'a Revision,
+    /// By the clock of waits.
+    pub now: Timestamp,
     /// The machine's time of day, for conditions: the clock of waits may have begun with a wrong one.
     pub time_of_day: Timestamp,
 }
@@ -87,42 +88,15 @@ pub enum Step {
     Write(StatusPatch),
     /// The provider is at work: ask again then, unless the Service changes before.
     At(Timestamp),
-    /// `EnsureLoadBalancer`, and its answer to [`Progress::ensured`].
+    /// `EnsureLoadBalancer`.
     Ensure(Ensure),
-    /// `UpdateLoadBalancerNodes`, and the answer to [`Progress::updated`].
+    /// `UpdateLoadBalancerNodes`.
     Update,
-    /// `DeleteLoadBalancer`, and its answer to [`Progress::deleted`].
+    /// `DeleteLoadBalancer`.
     Delete {
         /// To be sent before the call.
         events: Vec<EventContent>,
     },
-}
-
-/// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ensure {
-    /// Why.
-    pub cause: EnsureCause,
-    /// Hash of its inputs, taken when the call is planned, since the Service may change meanwhile.
-    pub hash: Hash,
-    /// The targets it goes with.
-    pub revision: Revision,
-    /// How it is announced and paced.
-    pub manner: Manner,
-    /// True if the load balancer is to be updated first: targets do not wait for an Ensure in the background.
-    pub needs_targets: bool,
-    /// To be written before the call.
-    pub prepare: Option<StatusPatch>,
-    /// To be sent before the call.
-    pub events: Vec<EventContent>,
-}
-
-impl Ensure {
-    /// The call goes out with these targets, which may be newer than those of the decision.
-    pub fn set_targets(&mut self, targets: &Targets) {
-        self.revision = targets.revision().clone();
-        self.events = events(self.cause, self.manner, targets.is_empty());
-    }
 }
 
 /// Why there is no answer.
@@ -141,21 +115,24 @@ pub struct Failure {
 /// A call about a load balancer.
 #[derive(Clone, Copy, Debug)]
 pub enum BalancerCall<'a> {
-    /// `EnsureLoadBalancer`, by this step.
-    Ensure(&'a Ensure),
+    /// `EnsureLoadBalancer` by this step, with these targets.
+    Ensure(&'a Ensure, &'a Targets),
     /// `UpdateLoadBalancerNodes` with these targets.
     Update(&'a Targets),
-    /// `DeleteLoadBalancer`, of a Service that the API server still has.
-    Delete,
+    /// `DeleteLoadBalancer`.
+    Delete {
+        /// True if the API server has the Service no more, or another one under its name.
+        is_gone: bool,
+    },
 }
 
 impl BalancerCall<'_> {
     /// Its name in an explanation.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Ensure(_) => "ensure",
+            Self::Ensure(..) => "ensure",
             Self::Update(_) => "update",
-            Self::Delete => "delete",
+            Self::Delete { .. } => "delete",
         }
     }
 }
@@ -171,6 +148,14 @@ pub struct Consequence {
     pub requeue: Option<Requeue>,
 }
 
+/// A [`Consequence`] in the making.
+struct Conclusion<'a> {
+    service: &'a ServiceView,
+    facts: &'a ServiceFacts<'a>,
+    draft: PatchDraft<'a>,
+    events: Vec<EventContent>,
+}
+
 /// State of one Service between calls. To be dropped with the Service (not Q-35), and with its UID;
 /// a restart forgets it without harm.
 ///
@@ -183,10 +168,8 @@ pub struct Progress {
     done: Option<Hash>,
     /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,
-    /// The record on the Service as this term knows it, once it has changed.
-    record: Option<RecordDigest>,
-    /// A record and addresses that another client has undone.
-    undone: Option<Written>,
+    /// Record and addresses as this term found them on the Service, or wrote them there last; none: it has not looked.
+    written: Option<Written>,
     repairs: Repairs,
     /// The targets that its load balancer has; none: not known.
     sent: Option<Revision>,
@@ -194,11 +177,26 @@ pub struct Progress {
     targets_fail_since: Option<Timestamp>,
 }
 
-/// A record with a hash and its addresses, as they were on the Service.
+/// Record and addresses of a load balancer on its Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Written {
-    record: LastApplied,
+pub struct Written {
+    record: Option<LastApplied>,
     ingress: Box<[Ingress]>,
+}
+
+impl Written {
+    /// Those of `service`.
+    pub fn of(service: &ServiceView) -> Self {
+        Self {
+            record: LastApplied::of(service),
+            ingress: service.ingress.clone(),
+        }
+    }
+
+    /// The record, if it has a hash.
+    fn settled(&self) -> Option<&LastApplied> {
+        self.record.as_ref().filter(|record| record.has_hash())
+    }
 }
 
 /// The provider is at work.
@@ -206,15 +204,22 @@ struct Written {
 struct Waits {
     on: Work,
     until: Timestamp,
-    manner: Manner,
 }
 
-/// At what. Anything else does not wait.
+impl Waits {
+    fn brings(&self, targets: &Revision) -> bool {
+        matches!(&self.on, Work::Ensure { revision, .. } if revision == targets)
+    }
+}
+
+/// Work that the provider has asked for time for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
-    /// With these inputs and targets.
-    Ensure(Hash, Revision),
-    Update(Revision),
+    Ensure {
+        hash: Hash,
+        revision: Revision,
+        manner: Manner,
+    },
     Delete,
 }
 
@@ -225,111 +230,85 @@ struct Standing {
     comparison: Option<Comparison>,
 }
 
-impl Standing {
-    fn of(service: &ServiceView, capability: &Capability) -> Self {
-        Self::by(LastApplied::own(service, capability), service, capability)
-    }
-
-    fn by(record: Option<LastApplied>, service: &ServiceView, capability: &Capability) -> Self {
-        let hash = Hash::of(service, capability);
-        Self {
-            hash,
-            comparison: record
-                .as_ref()
-                .map(|record| record.compare(service, capability, hash)),
-            record,
-        }
-    }
-}
-
 /// Returns true if `service` is not what its load balancer was made from. A Service that is too large is not known to be another.
 fn is_changed(service: &ServiceView, capability: &Capability) -> bool {
-    !service.is_too_large
-        && Standing::of(service, capability).comparison == Some(Comparison::Changed)
+    let is_other = |record: LastApplied| {
+        let hash = Hash::of(service, capability);
+        record.compare(service, capability, hash) == Comparison::Changed
+    };
+    !service.is_too_large && LastApplied::own(service, capability).is_some_and(is_other)
 }
 
 impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Consequence::requeue`] has come.
-    pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let hold = |why| {
+    pub fn next(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
+        let ownership = facts.ownership(service);
+        if let Some(why) = HoldReason::of(service, ownership) {
             let is_settled = self.has_targets(facts) && !is_changed(service, facts.capability);
-            hold(service, why, is_settled, facts)
-        };
-        match facts.ownership(service) {
-            Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
-                hold(HoldReason::Paused)
-            }
-            Ownership::Provide | Ownership::Cleanup if service.is_too_large => {
-                hold(HoldReason::TooLarge)
-            }
-            Ownership::Provide if service.node_selector().is_err() => {
-                hold(HoldReason::InvalidAnnotation)
-            }
-            Ownership::Provide => self.provide(now, service, facts),
-            Ownership::Cleanup => self.clean_up(now),
-            Ownership::Hold => hold(HoldReason::ClassNotServed),
-            Ownership::WaitOver => {
-                // It does not want any more what it waited for.
-                let mut draft = PatchDraft::over(service, facts.time_of_day);
-                draft.remove_condition(WAITING);
-                draft.finish().map_or(Step::Idle, Step::Write)
-            }
-            Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Idle,
+            return hold(service, why, is_settled, facts);
+        }
+        match ownership {
+            Ownership::Provide => self.provide(service, facts),
+            Ownership::Cleanup => self.clean_up(facts.now),
+            _ => Step::Idle,
         }
     }
 
-    /// The consequence of the answer to `call`, or of none, for `service` as it is now, under the same UID as then.
+    /// The consequence of the answer to `call`, or of none, for `service` as it is now, under the same UID as then. An answer to
+    /// a deletion that proves nothing ([`Failure::of_withdrawn`]) is to be passed as that failure.
     pub fn concluded(
         &mut self,
-        now: Timestamp,
         service: &ServiceView,
         call: &BalancerCall<'_>,
         result: &Result<LoadBalancerAnswer, Box<Failure>>,
         facts: &ServiceFacts<'_>,
     ) -> Consequence {
-        let result = result.as_ref().map_err(Box::as_ref);
-        match call {
-            BalancerCall::Ensure(ensure) => self.ensured(now, service, ensure, result, facts),
-            BalancerCall::Update(targets) => self.updated(now, service, targets, result, facts),
-            BalancerCall::Delete => self.deleted(now, Some(service), result, facts),
+        let effects = match result {
+            Ok(answer) => &answer.effects,
+            Err(failure) => &failure.effects,
+        };
+        let mut conclusion = Conclusion::new(service, facts, effects);
+        let to = &mut conclusion;
+        let requeue = match (call, result) {
+            (BalancerCall::Delete { is_gone }, result) => {
+                self.deleted(to, *is_gone, result.as_ref().map_err(Box::as_ref))
+            }
+            // Deleted, or of another type, meanwhile: what was made goes again.
+            _ if facts.ownership(service) != Ownership::Provide => {
+                self.waits = None;
+                return Consequence {
+                    requeue: Some(outcome::AT_ONCE),
+                    ..Consequence::default()
+                };
+            }
+            (BalancerCall::Ensure(ensure, targets), Ok(answer)) => {
+                self.ensured(to, ensure, targets.revision(), answer)
+            }
+            (BalancerCall::Ensure(ensure, targets), Err(failure)) => {
+                Some(self.ensure_failed(to, ensure, targets.revision(), failure))
+            }
+            (BalancerCall::Update(targets), Ok(answer)) => self.updated(to, targets, answer),
+            (BalancerCall::Update(targets), Err(failure)) => {
+                Some(self.update_failed(to, targets, failure))
+            }
+        };
+        Consequence {
+            patch: conclusion.draft.finish(),
+            events: conclusion.events,
+            requeue,
         }
     }
 
     /// The next step for the load balancer that a Service orphaned
     /// ([`Ownership::may_be_ours`]), or for one that wants a cleanup.
     pub fn clean_up(&self, now: Timestamp) -> Step {
-        match self.waits_on(&Work::Delete) {
-            Some(waits) if now < waits.until => Step::At(waits.until),
-            Some(_) => Step::Delete { events: Vec::new() },
-            None => Step::Delete {
+        match &self.waits {
+            Some(waits) if waits.on == Work::Delete && now < waits.until => Step::At(waits.until),
+            Some(waits) if waits.on == Work::Delete => Step::Delete { events: Vec::new() },
+            _ => Step::Delete {
                 events: vec![EventContent::deleting()],
             },
-        }
-    }
-
-    /// `service` was changed just now: work that may wait in the background, or for another client, does not wait any longer.
-    pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
-        self.repairs = Repairs::default();
-        // With another type in between it may have lost its load balancer.
-        self.undone = None;
-        let is_background = |cause: EnsureCause| cause.manner() == Manner::Background;
-        if self.pending.is_none_or(is_background)
-            && Ownership::of(service, Some(capability)) == Ownership::Provide
-            && self
-                .cause(service, &Standing::of(service, capability))
-                .is_some_and(is_background)
-        {
-            self.pending = Some(EnsureCause::Changed);
-        }
-    }
-
-    /// Another client has undone what this controller wrote to `old` ([`super::change::is_undone`]).
-    pub fn undone(&mut self, old: &ServiceView) {
-        let record = LastApplied::of(old).filter(LastApplied::has_hash);
-        if let Some(record) = record.filter(|record| record.has_addresses(&old.ingress)) {
-            let ingress = old.ingress.clone();
-            self.undone = Some(Written { record, ingress });
         }
     }
 
@@ -346,57 +325,68 @@ impl Progress {
 
     /// The addresses of the load balancer, as far as is known: another client may have written the present ones.
     fn held<'a>(&'a self, service: &'a ServiceView) -> &'a [Ingress] {
-        self.undone
-            .as_ref()
-            .map_or(&*service.ingress, |written| &*written.ingress)
+        let written = self.written.as_ref();
+        let record = written.and_then(Written::settled);
+        self.lost_addresses(service, record)
+            .unwrap_or(&service.ingress)
     }
 
     /// The addresses to write again, where those of `service` are not those of its record and this term knows the latter.
-    fn lost_addresses(&self, service: &ServiceView, standing: &Standing) -> Option<&[Ingress]> {
-        let record = standing.record.as_ref()?;
-        let addresses = &*self.undone.as_ref()?.ingress;
+    fn lost_addresses(
+        &self,
+        service: &ServiceView,
+        record: Option<&LastApplied>,
+    ) -> Option<&[Ingress]> {
+        let (record, addresses) = (record?, &*self.written.as_ref()?.ingress);
         let is_lost = !record.has_addresses(&service.ingress) && record.has_addresses(addresses);
         (is_lost && !is_not_managed(service)).then_some(addresses)
     }
 
-    /// The provider is another process now, perhaps a new version or configuration: what it had
-    /// refused or begun is asked for again.
-    pub fn provider_changed(&mut self) {
-        self.done = None;
-        self.waits = None;
+    /// Returns true if another client has removed the record of a settled load balancer.
+    fn is_record_removed(&self, service: &ServiceView) -> bool {
+        let written = self.written.as_ref();
+        written.and_then(Written::settled).is_some() && LastApplied::of(service).is_none()
     }
 
-    /// The record may not be true any more: another program has led, or the provider is another process now and
-    /// the last one did not manage the Service. It is ensured as for another configuration.
+    /// The provider is another process now, perhaps a new version or configuration: what it had refused or begun for
+    /// `service`, or does not manage, is asked for again.
+    pub fn provider_changed(&mut self, service: &ServiceView) {
+        self.done = None;
+        self.waits = None;
+        if is_not_managed(service) {
+            self.doubt();
+        }
+    }
+
+    /// The record may not be true any more, such as one of another program. The Service is ensured as for another
+    /// configuration.
     pub fn doubt(&mut self) {
         self.sent = None;
         self.pending.get_or_insert(EnsureCause::Reconfigured);
     }
 
-    /// The store has another record than that of `old` ([`super::change::is_recorded_otherwise`]): our own, since the
-    /// watch may show a write before it is answered, or that of an earlier leader, whose last writes had not arrived
-    /// when this term began. [`Self::check_record`] tells them apart.
-    pub fn record_changed(&mut self, old: &ServiceView) {
-        self.record.get_or_insert_with(|| RecordDigest::of(old));
+    /// To be called before a write of this controller, with the Service as it makes it, since the watch may show that before the
+    /// write is answered; and after a write that failed, with the former value that the first call has returned.
+    pub const fn write(&mut self, written: Option<Written>) -> Option<Written> {
+        std::mem::replace(&mut self.written, written)
     }
 
-    /// A write of our own gave `written` its record.
-    pub fn record_written(&mut self, written: &ServiceView) {
-        self.record = Some(RecordDigest::of(written));
+    /// Returns true if `service` has another record than this term has found or written.
+    pub fn has_foreign_record(&self, service: &ServiceView) -> bool {
+        let written = self.written.as_ref();
+        written.is_some_and(|written| written.record != LastApplied::of(service))
     }
 
     /// To be called before a step of `service` is decided, while none of our writes to it is in flight: if an earlier
-    /// leader has written its record during this term, that leader's call may have come after ours, or before.
+    /// leader has written its record during this term, that leader's call may have come after ours, or before. No leader
+    /// removes it from a Service that has a load balancer.
     pub fn check_record(&mut self, service: &ServiceView) {
-        let Some(expected) = &mut self.record else {
-            return;
-        };
-        let now = RecordDigest::of(service);
-        // No leader removes it from a Service that has a load balancer.
-        let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
-        if *expected != now && !is_removed {
-            *expected = now;
+        let is_foreign = self.has_foreign_record(service) && !self.is_record_removed(service);
+        if is_foreign {
             self.doubt();
+        }
+        if is_foreign || self.written.is_none() {
+            self.written = Some(Written::of(service));
         }
     }
 
@@ -417,66 +407,57 @@ impl Progress {
         self.pending = Some(EnsureCause::NotWritten);
     }
 
-    fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
-        let record = self.record_of(service, facts);
-        let standing = Standing::by(record, service, facts.capability);
-        let patch = self.prepare(service, &standing, facts);
-        let is_repair = |patch: &StatusPatch| patch.undone(service).is_some();
-        let repair_due = self
-            .repairs
-            .due(now)
-            .filter(|_| patch.as_ref().is_some_and(is_repair));
-        let hash = standing.hash;
-        let step = if let Some(waits) = self.waits_on_ensure(hash)
-            && now < waits.until
-            && self.pending.is_none()
-        {
+    fn provide(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
+        let standing = self.standing(service, facts);
+        let needs_targets = self.needs_targets(service, facts);
+        let step = match (&self.waits, self.reason(service, &standing)) {
             // The provider asked for time for its own work: other targets than it works on do not wait.
-            match &waits.on {
-                Work::Ensure(_, sent) if sent == facts.targets => Step::At(waits.until),
-                _ if self.needs_targets(service, facts) => Step::Update,
-                _ => Step::At(waits.until),
+            (Some(waits), Some(ensure))
+                if ensure.cause == EnsureCause::Continued
+                    && facts.now < waits.until
+                    && self.pending.is_none() =>
+            {
+                if needs_targets && !waits.brings(facts.targets) {
+                    Step::Update
+                } else {
+                    Step::At(waits.until)
+                }
             }
-        } else if let Some((cause, manner)) = self.reason(service, &standing) {
-            if let Some(due) = repair_due {
-                return Step::At(due);
+            // Targets do not wait for work in the background.
+            (_, Some(ensure)) if ensure.manner == Manner::Announced || !needs_targets => {
+                Step::Ensure(ensure)
             }
-            return Step::Ensure(Ensure {
-                cause,
-                hash,
-                revision: facts.targets.clone(),
-                manner,
-                // Without finalizer or record the Service gets no call yet.
-                needs_targets: manner == Manner::Background
-                    && is_claimed(service, facts.capability)
-                    && self.needs_targets(service, facts),
-                prepare: patch,
-                events: events(cause, manner, *facts.targets == Revision::of_none()),
-            });
-        } else if !self.needs_targets(service, facts) {
-            Step::Idle
-        } else {
-            match self.waits_on(&Work::Update(facts.targets.clone())) {
-                Some(waits) if now < waits.until => Step::At(waits.until),
-                _ => Step::Update,
-            }
+            _ if needs_targets => Step::Update,
+            _ => Step::Idle,
         };
-        match (patch, step, repair_due) {
-            (None, step, _) => step,
-            (Some(_), Step::Idle, Some(due)) => Step::At(due),
-            (Some(_), Step::At(time), Some(due)) => Step::At(time.min(due)),
+        let Some(patch) = self.prepare(service, &standing, facts) else {
+            return step;
+        };
+        let repair_due = self.repairs.due(facts.now);
+        let repair_due = repair_due.filter(|_| patch.undone(service).is_some());
+        match (step, repair_due) {
+            (Step::Idle | Step::Ensure(_), Some(due)) => Step::At(due),
+            (Step::At(time), Some(due)) => Step::At(time.min(due)),
             // Targets do not wait for another client.
-            (Some(patch), ..) => Step::Write(patch),
+            _ => Step::Write(patch),
         }
     }
 
-    /// The record, or the one that another client has removed: it is right as long as the load balancer has its targets.
-    fn record_of(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Option<LastApplied> {
-        LastApplied::own(service, facts.capability).or_else(|| {
-            let is_removed = LastApplied::of(service).is_none() && self.has_targets(facts);
-            let removed = self.undone.as_ref().filter(|_| is_removed);
-            removed.map(|written| written.record.clone())
-        })
+    /// The Service beside its record, or beside one that another client has removed: that is right as long as the load
+    /// balancer has its targets.
+    fn standing(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Standing {
+        let record = LastApplied::own(service, facts.capability).or_else(|| {
+            let is_right = self.is_record_removed(service) && self.has_targets(facts);
+            let written = self.written.as_ref().filter(|_| is_right)?;
+            written.record.clone()
+        });
+        let hash = Hash::of(service, facts.capability);
+        let compare = |record: &LastApplied| record.compare(service, facts.capability, hash);
+        Standing {
+            hash,
+            comparison: record.as_ref().map(compare),
+            record,
+        }
     }
 
     /// The finalizer and the record that names the owner (S-30, not Q-5); for other inputs than those of the
@@ -502,7 +483,7 @@ impl Progress {
         }
         draft.remove_condition(WAITING);
         if standing.comparison == Some(Comparison::Same)
-            && let Some(addresses) = self.lost_addresses(service, standing)
+            && let Some(addresses) = self.lost_addresses(service, standing.record.as_ref())
         {
             draft.ingress(addresses);
         }
@@ -519,10 +500,24 @@ impl Progress {
         draft.finish()
     }
 
-    /// Why the load balancer is to be ensured, if it is, and how.
-    fn reason(&self, service: &ServiceView, standing: &Standing) -> Option<(EnsureCause, Manner)> {
-        if let Some(waits) = self.waits_on_ensure(standing.hash) {
-            return Some((EnsureCause::Continued, waits.manner));
+    /// How the load balancer of `service` is to be ensured, if it is, whatever comes before.
+    pub fn ensure(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> Option<Ensure> {
+        self.reason(service, &self.standing(service, facts))
+    }
+
+    fn reason(&self, service: &ServiceView, standing: &Standing) -> Option<Ensure> {
+        let hash = standing.hash;
+        if let Some(waits) = &self.waits
+            && let Work::Ensure {
+                hash: of, manner, ..
+            } = waits.on
+            && of == hash
+        {
+            return Some(Ensure {
+                cause: EnsureCause::Continued,
+                hash,
+                manner,
+            });
         }
         let by_record = || self.cause(service, standing);
         let cause = match self.pending {
@@ -533,7 +528,11 @@ impl Progress {
             Some(cause) => cause,
             None => by_record()?,
         };
-        Some((cause, cause.manner()))
+        Some(Ensure {
+            cause,
+            hash,
+            manner: cause.manner(),
+        })
     }
 
     /// Why the load balancer is to be ensured, by the record on the Service.
@@ -548,7 +547,7 @@ impl Progress {
                 let record = standing.record.as_ref();
                 let is_settled = is_not_managed(service)
                     || record.is_some_and(|record| record.has_addresses(&service.ingress))
-                    || self.lost_addresses(service, standing).is_some();
+                    || self.lost_addresses(service, record).is_some();
                 (!is_settled).then_some(EnsureCause::AddressesLost)
             }
             // It was ready once, and its record has lost the hash since.
@@ -558,27 +557,6 @@ impl Progress {
             Some(Comparison::Reconfigured) => Some(EnsureCause::Reconfigured),
         }
     }
-
-    fn waits_on(&self, work: &Work) -> Option<&Waits> {
-        self.waits.as_ref().filter(|waits| waits.on == *work)
-    }
-
-    /// The same of an Ensure with these inputs, whatever its targets.
-    fn waits_on_ensure(&self, hash: Hash) -> Option<&Waits> {
-        let is_it = |waits: &&Waits| matches!(waits.on, Work::Ensure(of, _) if of == hash);
-        self.waits.as_ref().filter(is_it)
-    }
-}
-
-fn events(cause: EnsureCause, manner: Manner, has_no_targets: bool) -> Vec<EventContent> {
-    if manner != Manner::Announced || cause == EnsureCause::Continued {
-        return Vec::new();
-    }
-    let no_nodes = has_no_targets.then(EventContent::no_nodes);
-    [EventContent::ensuring()]
-        .into_iter()
-        .chain(no_nodes)
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING};
+use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER};
 use crate::{
     condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_LAST_APPLIED,
     null::or_default, string_map::StringMap,
@@ -92,14 +92,7 @@ impl From<ServiceJson> for ServiceView {
                 kind: spec.kind,
                 ..Spec::default()
             };
-            let waiting = status
-                .conditions
-                .into_iter()
-                .filter(|c| *c.kind == *WAITING);
-            status = Status {
-                conditions: waiting.collect(),
-                ..Status::default()
-            };
+            status = Status::default();
         }
         Self {
             key: Arc::from(format!("{}/{}", metadata.namespace, metadata.name)),

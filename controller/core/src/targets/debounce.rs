@@ -1,11 +1,15 @@
-//! When changes of the targets go out: many together, but none late.
+//! When changes of the targets go out: many together, none late, and the last target not at once.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::TargetChange;
-use crate::api_time::after;
+use super::{TargetChange, Targets, is_target};
+use crate::{api_time::after, node::NodeView};
+
+/// How long the last targets are kept where none would be left though Nodes exist: more likely a mistake, such as a label on
+/// all Nodes, than meant.
+const HOLD: Duration = Duration::from_secs(30);
 
 /// How long changes are gathered. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +18,6 @@ pub struct Pace {
     pub idle: Duration,
     /// No change waits longer than this, however many follow it.
     pub ceiling: Duration,
-    /// A removed node goes out at once. The next ones go out this long after it, and while more follow, after twice as long
-    /// each time, up to `idle`; earlier when for half of this long there was none.
-    pub removal: Duration,
 }
 
 impl Default for Pace {
@@ -24,10 +25,13 @@ impl Default for Pace {
         Self {
             idle: Duration::from_secs(1),
             ceiling: Duration::from_secs(10),
-            removal: Duration::from_millis(100),
         }
     }
 }
+
+/// A removed node goes out at once. The next ones go out this long after it, and while more follow, after twice as long each
+/// time, up to [`Pace::idle`]; earlier when for half of this long there was none.
+const REMOVAL: Duration = Duration::from_millis(100);
 
 /// Gathers changes. It holds no targets: the rollout reads those of the moment of its start, so
 /// that the last state is never lost.
@@ -82,13 +86,11 @@ impl Debounce {
         let Some((first, latest)) = waiting.removals else {
             return Some(gathered);
         };
-        let quiet = after(latest, pace.removal / 2);
+        let quiet = after(latest, REMOVAL / 2);
         Some(match self.last {
-            Some((last, longest)) if first < after(last, pace.idle) => gathered.min(
-                quiet
-                    .max(after(last, pace.removal))
-                    .min(after(last, longest)),
-            ),
+            Some((last, longest)) if first < after(last, pace.idle) => {
+                gathered.min(quiet.max(after(last, REMOVAL)).min(after(last, longest)))
+            }
             _ => first,
         })
     }
@@ -98,25 +100,55 @@ impl Debounce {
         let is_time = self.due().is_some_and(|due| due <= now);
         if is_time {
             self.waiting = None;
-            let Pace { idle, removal, .. } = self.pace;
+            let idle = self.pace.idle;
             let longest = match self.last {
                 Some((last, longest)) if now <= after(last, idle) => (longest * 2).min(idle),
-                _ => removal,
+                _ => REMOVAL,
             };
-            self.last = Some((now, longest.max(removal)));
+            self.last = Some((now, longest.max(REMOVAL)));
         }
         is_time
     }
 }
 
+/// Since when there is no target.
+#[derive(Clone, Debug, Default)]
+pub struct EmptyTargets(Option<Timestamp>);
+
+impl EmptyTargets {
+    /// The targets among all `nodes`; or where there is none, for a while those of `last` that still exist, and until when.
+    pub fn targets(
+        &mut self,
+        now: Timestamp,
+        nodes: Vec<Arc<NodeView>>,
+        last: &Targets,
+    ) -> (Vec<Arc<NodeView>>, Option<Timestamp>) {
+        let targets = nodes.iter().filter(|node| is_target(node));
+        let targets: Vec<_> = targets.cloned().collect();
+        if !targets.is_empty() {
+            self.0 = None;
+            return (targets, None);
+        }
+        let until = after(*self.0.get_or_insert(now), HOLD);
+        let is_kept =
+            |node: &Arc<NodeView>| node.deleted.is_none() && last.get(&node.name).is_some();
+        let kept: Vec<_> = nodes.into_iter().filter(is_kept).collect();
+        if kept.is_empty() || until <= now {
+            return (targets, None);
+        }
+        (kept, Some(until))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*, sample::select};
 
-    use super::{Debounce, Pace, TargetChange};
+    use super::*;
+    use crate::{
+        fixture::{map, registered},
+        targets::LABEL_EXCLUDE,
+    };
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_millisecond(1_000_000 + millis as i64).unwrap()
@@ -179,6 +211,52 @@ mod tests {
         // A node that leaves after a pause goes out at once.
         debounce.changed(at(6_000), TargetChange::Removed);
         assert_eq!(debounce.due(), Some(at(6_000)));
+    }
+
+    fn second(secs: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + secs).unwrap()
+    }
+
+    /// Nodes by name; `!` are excluded, `-` are being deleted.
+    fn nodes(names: &str) -> Vec<Arc<NodeView>> {
+        let node = |word: &str| {
+            let mut node = registered(word.trim_start_matches(['!', '-']));
+            if word.starts_with('!') {
+                node.labels = map(&[(LABEL_EXCLUDE, "true")]);
+            }
+            node.deleted = word.starts_with('-').then(|| second(0));
+            Arc::new(node)
+        };
+        names.split_whitespace().map(node).collect()
+    }
+
+    #[test]
+    fn targets_that_become_empty_while_nodes_exist_wait() {
+        let mut empty = EmptyTargets::default();
+        let mut last = Targets::among([]);
+        for (secs, now, expected, until) in [
+            // At the start there is nothing to keep.
+            (0, "!a !b", "", None),
+            (1, "a b c", "a b c", None),
+            // Any number goes, as long as one stays.
+            (2, "!a !b c", "c", None),
+            (3, "a b c", "a b c", None),
+            (10, "!a !b !c !d", "a b c", Some(40)),
+            // Departed Nodes leave at once, and a Node that is no target ends it.
+            (20, "!a -b !d", "a", Some(40)),
+            (25, "!a e", "e", None),
+            (26, "!a !e", "e", Some(56)),
+            (56, "!a !e", "", None),
+            (57, "!a !e", "", None),
+            (58, "a e", "a e", None),
+            (59, "", "", None),
+        ] {
+            let (targets, held) = empty.targets(second(secs), nodes(now), &last);
+            let names: Vec<_> = targets.iter().map(|node| &*node.name).collect();
+            assert_eq!(names.join(" "), expected, "{secs}");
+            assert_eq!(held, until.map(second), "{secs}");
+            last = Targets::of(targets, &[]);
+        }
     }
 
     proptest! {

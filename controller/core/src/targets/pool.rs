@@ -1,159 +1,98 @@
-//! The targets of all Services at one moment: one set for all Services that select alike.
+//! The targets of all Services at one moment, and which of them a Service selects by its annotation.
 //!
-//! A selector is evaluated for one Service, and its targets are not kept: whoever may create Services decides how many
-//! selectors there are. Each node is hashed once, for all of them.
+//! A selector is evaluated for one Service, and nothing of it is kept: whoever may create Services decides how many selectors
+//! there are.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use super::{Revision, TargetRules, Targets, encode, is_target, node_selector};
+use super::{Revision, TargetLabels, TargetRules, Targets, is_target};
 use crate::{
-    digest::{Digest, Encoder},
-    node::NodeView,
-    selector::Selector,
-    service::ServiceView,
+    digest::Encoder, node::NodeView, selector::Selector, service::ServiceView,
     string_map::StringMap,
 };
 
-/// Everything that targets depend on beside the nodes: gathered before the nodes are read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetRequests {
-    rules: TargetRules,
-    /// Keys of the labels that selectors look at.
-    selected: BTreeSet<Box<str>>,
-}
+/// Annotation with a label selector, as `kubectl get nodes -l` reads it: only Nodes that it selects are targets of the
+/// Service's load balancer.
+pub const ANNOTATION_NODE_SELECTOR: &str = "outrigger.dev/node-selector";
 
-impl TargetRequests {
-    /// The requests of a provider with these rules, and of no Service yet.
-    pub const fn new(rules: TargetRules) -> Self {
-        Self {
-            rules,
-            selected: BTreeSet::new(),
-        }
-    }
+/// Requirements of a selector, each of which is looked at for each Node.
+const MOST: usize = 16;
 
-    /// Adds those of a Service with these annotations. Annotations that cannot be read request nothing.
-    pub fn add(&mut self, annotations: &StringMap) {
-        if let Ok(Some(selector)) = node_selector(annotations) {
-            let new = selector.keys().filter(|key| !self.selected.contains(*key));
-            let new: Vec<_> = new.map(Into::into).collect();
-            self.selected.extend(new);
-        }
-    }
+/// Bytes of a selector. Longer annotations of ours are not kept of a Service that is too large.
+const LONGEST: usize = 1_024;
 
-    /// Returns true if a Service with these annotations adds nothing.
-    pub fn cover(&self, annotations: &StringMap) -> bool {
-        let has_keys = |selector: Selector| selector.keys().all(|key| self.selected.contains(key));
-        node_selector(annotations).is_ok_and(|selector| selector.is_none_or(has_keys))
+/// The selector in the annotations of a Service.
+///
+/// # Errors
+/// A sentence for people that begins with the key of the annotation that is wrong.
+pub fn node_selector(annotations: &StringMap) -> Result<Option<Selector>, String> {
+    let Some(text) = annotations.get(ANNOTATION_NODE_SELECTOR) else {
+        return Ok(None);
+    };
+    let wrong = |complaint: String| format!("{ANNOTATION_NODE_SELECTOR} {complaint}");
+    if text.len() > LONGEST {
+        let bytes = text.len();
+        return Err(wrong(format!(
+            "has {bytes} bytes; at most {LONGEST} are read"
+        )));
     }
-
-    /// Keys of the labels that targets depend on.
-    pub fn label_keys(&self) -> impl Iterator<Item = &Box<str>> {
-        self.rules.label_keys.iter().chain(&self.selected)
+    let selector: Selector = text.parse().map_err(wrong)?;
+    let requirements = selector.requirements();
+    if requirements > MOST {
+        let many = format!("has {requirements} requirements; at most {MOST} are read");
+        return Err(wrong(many));
     }
+    Ok(Some(selector))
 }
 
 /// The targets of all Services at one moment.
 #[derive(Clone, Debug)]
 pub struct TargetPool {
-    requests: Arc<TargetRequests>,
+    labels: TargetLabels,
     all: Arc<Targets>,
-    /// Hashes of the nodes of `all`, in their order.
-    hashes: Box<[NodeHash]>,
     revision: Revision,
-}
-
-/// The hashes that revisions are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NodeHash {
-    /// Hash of the fields that a target is made of.
-    target: Digest,
-    /// Hash of the labels that selectors look at.
-    selected: Digest,
-}
-
-impl NodeHash {
-    fn of(node: &NodeView, requests: &TargetRequests) -> Self {
-        #[cfg(test)]
-        counts::HASHED.with(|hashed| hashed.set(hashed.get() + 1));
-        let mut target = Encoder::new("outrigger target 1");
-        encode(&mut target, node, &requests.rules.label_keys);
-        let mut selected = Encoder::new("outrigger selected labels 1");
-        for (key, value) in node.labels.iter() {
-            if requests.selected.contains(key) {
-                selected.text(key);
-                selected.text(value);
-            }
-        }
-        Self {
-            target: target.finish(),
-            selected: selected.finish(),
-        }
-    }
 }
 
 impl Default for TargetPool {
     /// Without a node.
     fn default() -> Self {
-        Self::among([], &Arc::default())
+        Self::of(Vec::new(), TargetLabels::default())
     }
 }
 
 impl TargetPool {
     /// The targets among `nodes`, which may come in any order.
-    pub fn among(
-        nodes: impl IntoIterator<Item = Arc<NodeView>>,
-        requests: &Arc<TargetRequests>,
-    ) -> Self {
-        let nodes = nodes.into_iter();
-        let targets = nodes.filter(|node| is_target(node));
-        Self::of(targets.collect(), requests, None)
+    pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>, labels: TargetLabels) -> Self {
+        let targets = nodes.into_iter().filter(|node| is_target(node));
+        Self::of(targets.collect(), labels)
     }
 
-    /// These nodes, excluded or not. The hashes of nodes that `before` has too are taken from there.
-    pub fn of(
-        nodes: Vec<Arc<NodeView>>,
-        requests: &Arc<TargetRequests>,
-        before: Option<&Self>,
-    ) -> Self {
-        let all = Targets::of(nodes, &requests.rules.label_keys);
-        let before = before.filter(|before| *before.requests == **requests);
-        let mut hashes_before = before.into_iter().flat_map(Self::hashed).peekable();
-        let hashes = all.nodes.iter().map(|node| {
-            while hashes_before
-                .next_if(|(other, _)| other.name < node.name)
-                .is_some()
-            {}
-            match hashes_before.peek() {
-                Some((other, hash)) if Arc::ptr_eq(other, node) => **hash,
-                _ => NodeHash::of(node, requests),
-            }
-        });
-        let hashes: Box<[_]> = hashes.collect();
-        let revision = if requests.selected.is_empty() {
-            all.revision.clone()
-        } else {
-            let mut encoder = Encoder::new("outrigger target pool 2");
+    /// These nodes, excluded or not.
+    pub fn of(nodes: Vec<Arc<NodeView>>, labels: TargetLabels) -> Self {
+        let all = Targets::of(nodes, &labels.rules.label_keys);
+        let revision = if labels.has_selectors {
+            let mut encoder = Encoder::new("outrigger target pool 3");
             encoder.text(all.revision.as_str());
-            for hash in &hashes {
-                encoder.text(&hash.selected.to_string());
+            for node in &all.nodes {
+                encoder.list(node.labels.iter(), |encoder, (key, value)| {
+                    encoder.text(key);
+                    encoder.text(value);
+                });
             }
             encoder.finish().into()
+        } else {
+            all.revision.clone()
         };
         Self {
-            requests: Arc::clone(requests),
+            labels,
             all: Arc::new(all),
-            hashes,
             revision,
         }
     }
 
-    fn hashed(&self) -> impl Iterator<Item = (&Arc<NodeView>, &NodeHash)> {
-        self.all.nodes.iter().zip(&self.hashes)
-    }
-
     /// The declarations of the provider that it was made for.
-    pub fn rules(&self) -> &TargetRules {
-        &self.requests.rules
+    pub const fn rules(&self) -> &TargetRules {
+        &self.labels.rules
     }
 
     /// Names the targets of all Services: where it is the same, each Service has the same targets, over restarts and
@@ -168,65 +107,206 @@ impl TargetPool {
         &self.all
     }
 
-    /// The revision of the targets of `service`; that of all of them, if its annotations cannot be read.
-    pub fn revision_for(&self, service: &ServiceView) -> Revision {
-        match service.node_selector().unwrap_or_default() {
-            None => self.all.revision.clone(),
-            Some(selector) => Self::revision_among(self.selected(&selector)),
-        }
-    }
-
-    /// The nodes that `selector` selects, with their hashes.
-    fn selected(&self, selector: &Selector) -> impl Iterator<Item = (&Arc<NodeView>, &NodeHash)> {
-        #[cfg(test)]
-        counts::EVALUATED.with(|evaluated| evaluated.set(evaluated.get() + 1));
-        self.hashed()
-            .filter(|(node, _)| selector.matches(&node.labels))
-    }
-
-    fn revision_among<'a>(
-        selected: impl Iterator<Item = (&'a Arc<NodeView>, &'a NodeHash)>,
-    ) -> Revision {
-        let mut selected = selected.peekable();
-        if selected.peek().is_none() {
-            return Revision::of_none();
-        }
-        let mut encoder = Encoder::new("outrigger selected targets 1");
-        for (_, hash) in selected {
-            encoder.text(&hash.target.to_string());
-        }
-        encoder.finish().into()
-    }
-
-    /// The targets of `service`; all of them, if its annotations cannot be read: then nothing is done for it.
+    /// The targets of `service`; all of them, if its annotation cannot be read: then nothing is done for it.
     pub fn targets_of(&self, service: &ServiceView) -> Arc<Targets> {
         let Some(selector) = service.node_selector().unwrap_or_default() else {
             return Arc::clone(&self.all);
         };
-        let selected: Vec<_> = self.selected(&selector).collect();
+        let nodes = self.all.nodes.iter();
+        let selected = nodes.filter(|node| selector.matches(&node.labels));
+        let nodes: Box<[_]> = selected.cloned().collect();
         Arc::new(Targets {
-            revision: Self::revision_among(selected.iter().copied()),
-            nodes: selected
-                .into_iter()
-                .map(|(node, _)| Arc::clone(node))
-                .collect(),
+            revision: Revision::of(&nodes, &self.labels.rules.label_keys),
+            nodes,
             whole: Some(Arc::clone(&self.all)),
         })
     }
 }
 
-/// Counters of a test, in its thread.
 #[cfg(test)]
-mod counts {
-    use std::cell::Cell;
+mod tests {
+    use std::sync::Arc;
 
-    thread_local! {
-        /// Nodes that were hashed.
-        pub(super) static HASHED: Cell<usize> = const { Cell::new(0) };
-        /// Selectors that were evaluated for all nodes.
-        pub(super) static EVALUATED: Cell<usize> = const { Cell::new(0) };
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    use super::*;
+    use crate::{
+        fixture::{load_balancer, map, registered},
+        node::labels::ZONE,
+        targets::LABEL_EXCLUDE,
+    };
+
+    #[test]
+    fn what_is_selected() {
+        assert_eq!(node_selector(&map(&[])), Ok(None));
+        let annotations = map(&[(ANNOTATION_NODE_SELECTOR, "pool in (a, b),!gpu")]);
+        let selector = node_selector(&annotations).unwrap().unwrap();
+        assert!(selector.matches(&map(&[("pool", "b")])));
+        assert!(!selector.matches(&map(&[("pool", "b"), ("gpu", "")])));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let long = "a,".repeat(512) + "a";
+        let many = "a,".repeat(16) + "a";
+        for (value, complaint) in [
+            ("", "is empty, which would select everything"),
+            ("pool=", ""),
+            (
+                "pool in (a",
+                "has \"pool in (a\", which is neither key in (values) nor key notin (values)",
+            ),
+            (&long, "has 1025 bytes; at most 1024 are read"),
+            (&many, "has 17 requirements; at most 16 are read"),
+        ] {
+            let annotations = map(&[(ANNOTATION_NODE_SELECTOR, value)]);
+            let error = node_selector(&annotations).err();
+            let expected =
+                (!complaint.is_empty()).then(|| format!("{ANNOTATION_NODE_SELECTOR} {complaint}"));
+            assert_eq!(error, expected, "{value}");
+        }
+    }
+
+    type Labels<'a> = &'a [(&'a str, &'a str)];
+
+    fn node(name: &str, labels: Labels<'_>) -> Arc<NodeView> {
+        Arc::new(NodeView {
+            labels: map(labels),
+            ..registered(name)
+        })
+    }
+
+    fn service(annotations: Labels<'_>) -> ServiceView {
+        ServiceView {
+            annotations: map(annotations),
+            ..load_balancer("web")
+        }
+    }
+
+    fn selecting(selector: &str) -> ServiceView {
+        service(&[(ANNOTATION_NODE_SELECTOR, selector)])
+    }
+
+    fn pool_of(rules: &TargetRules, nodes: &[Arc<NodeView>], has_selectors: bool) -> TargetPool {
+        let rules = rules.clone();
+        let labels = TargetLabels {
+            rules,
+            has_selectors,
+        };
+        TargetPool::among(nodes.iter().cloned(), labels)
+    }
+
+    fn pool(nodes: &[Arc<NodeView>]) -> TargetPool {
+        pool_of(&TargetRules::default(), nodes, true)
+    }
+
+    fn names(targets: &Targets) -> Vec<&str> {
+        targets.nodes().iter().map(|node| &*node.name).collect()
+    }
+
+    fn six() -> Vec<Arc<NodeView>> {
+        vec![
+            node("a", &[("pool", "x"), (ZONE, "1")]),
+            node("b", &[("pool", "x"), (ZONE, "2")]),
+            node("c", &[("pool", "x"), (ZONE, "3"), (LABEL_EXCLUDE, "")]),
+            node("d", &[("pool", "y"), (ZONE, "1")]),
+            node("e", &[("pool", "y"), (ZONE, "2")]),
+            node("f", &[]),
+        ]
+    }
+
+    #[test]
+    fn a_service_gets_the_targets_that_it_selects() {
+        let (x, y) = (selecting("pool=x"), selecting("pool notin (x)"));
+        let pool = pool(&six());
+        assert_eq!(names(pool.all()), ["a", "b", "d", "e", "f"]);
+        assert_eq!(
+            names(&pool.targets_of(&service(&[]))),
+            ["a", "b", "d", "e", "f"]
+        );
+        assert_eq!(names(&pool.targets_of(&x)), ["a", "b"]);
+        assert_eq!(names(&pool.targets_of(&y)), ["d", "e", "f"]);
+        // Nothing is done for it.
+        assert_eq!(
+            names(&pool.targets_of(&selecting("pool in"))),
+            ["a", "b", "d", "e", "f"]
+        );
+    }
+
+    /// Without annotations and declarations all is as it was: the Lease's revision too.
+    #[test]
+    fn no_selection_makes_no_difference() {
+        let pool = pool_of(&TargetRules::default(), &six(), false);
+        let plain = Targets::among(six());
+        assert_eq!(pool.revision(), plain.revision());
+        assert_eq!(**pool.all(), plain);
+    }
+
+    /// A revision of a pool names the targets of each Service: another one for whatever makes a difference to any.
+    #[test]
+    fn what_makes_another_pool() {
+        let with_label = |key: &str| {
+            let mut nodes = six();
+            nodes[5] = node("f", &[(key, "7")]);
+            nodes
+        };
+        let declared = TargetRules {
+            label_keys: ["rack".into()].into(),
+        };
+        for (has_selectors, key, expected) in [
+            (false, "pool", false),
+            (false, "rack", true),
+            (true, "pool", true),
+        ] {
+            let before = pool_of(&declared, &six(), has_selectors);
+            let after = pool_of(&declared, &with_label(key), has_selectors);
+            let is_other = before.revision() != after.revision();
+            assert_eq!(is_other, expected, "{has_selectors} {key}");
+        }
+    }
+
+    #[test]
+    fn a_selection_names_the_set_that_it_is_of() {
+        let x = selecting("pool=x");
+        let pool = pool(&six());
+        assert_eq!(pool.targets_of(&x).whole(), Some(pool.all()));
+        assert_eq!(pool.targets_of(&service(&[])).whole(), None);
+    }
+
+    proptest! {
+        /// A pool that names the same revision has the same targets for each Service, whatever the nodes are.
+        #[test]
+        fn equal_revisions_have_equal_targets(
+            nodes in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
+            edited in vec(vec(select(vec!["pool", "gpu", "rack", ZONE]), 0..3), 0..12),
+        ) {
+            let services = [
+                service(&[]),
+                selecting("pool"),
+                selecting("!gpu"),
+            ];
+            let rules = TargetRules {
+                label_keys: ["rack".into()].into(),
+            };
+            let pool = |nodes: &[Vec<&str>]| {
+                let nodes: Vec<_> = nodes.iter().enumerate().map(|(at, keys)| {
+                    let labels: Vec<_> = keys.iter().map(|key| (*key, "1")).collect();
+                    node(&format!("n{at}"), &labels)
+                }).collect();
+                pool_of(&rules, &nodes, true)
+            };
+            let (a, b) = (pool(&nodes), pool(&edited));
+            for service in &services {
+                let own = |pool: &TargetPool| pool.targets_of(service).revision().clone();
+                prop_assert_eq!(own(&a) == Revision::of_none(), a.targets_of(service).is_empty());
+            }
+            if a.revision() == b.revision() {
+                for service in &services {
+                    let (a, b) = (a.targets_of(service), b.targets_of(service));
+                    prop_assert_eq!(a.revision(), b.revision());
+                    prop_assert_eq!(names(&a), names(&b));
+                }
+            }
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;

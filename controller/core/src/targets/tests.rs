@@ -3,13 +3,20 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
-use super::{LABEL_EXCLUDE, TargetChange, Targets, change, is_same_to_provider, is_target, names};
+use super::{
+    LABEL_EXCLUDE, TargetChange, TargetLabels, TargetRules, Targets, change as change_by,
+    is_same_to_provider, is_target, names,
+};
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
     node::{NodeView, Ready},
 };
 
 type Edit = fn(&mut NodeView);
+
+fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
+    change_by(old, new, &TargetLabels::default())
+}
 
 /// S-50: only what Go reads as false lets a node in.
 #[test]
@@ -61,19 +68,19 @@ fn changes_of_the_targets() {
         node
     };
     let excluded = with(|n| n.labels = map(&[(LABEL_EXCLUDE, "true")]));
-    let step = |old: Option<&NodeView>, new| change(old, Some(new), []);
+    let step = |old: Option<&NodeView>, new| change(old, Some(new));
     assert_eq!(step(None, &node), TargetChange::Added);
     assert_eq!(step(None, &excluded), TargetChange::None);
-    assert_eq!(change(Some(&node), None, []), TargetChange::Removed);
+    assert_eq!(change(Some(&node), None), TargetChange::Removed);
     assert_eq!(step(Some(&node), &excluded), TargetChange::Removed);
     assert_eq!(step(Some(&excluded), &node), TargetChange::Added);
     // S-56.
     let going = with(|n| n.deleted = Some(Timestamp::UNIX_EPOCH));
-    assert_eq!(change(Some(&going), None, []), TargetChange::None);
+    assert_eq!(change(Some(&going), None), TargetChange::None);
     // It may have been kept.
-    assert_eq!(change(Some(&excluded), None, []), TargetChange::Removed);
+    assert_eq!(change(Some(&excluded), None), TargetChange::Removed);
     assert_eq!(step(Some(&excluded), &going), TargetChange::Removed);
-    assert_eq!(change(None, None, []), TargetChange::None);
+    assert_eq!(change(None, None), TargetChange::None);
     let edits: [(Edit, TargetChange); 8] = [
         (|n| n.provider_id = "mock://1".into(), TargetChange::Added),
         (
@@ -92,7 +99,7 @@ fn changes_of_the_targets() {
     ];
     for (at, (edit, expected)) in edits.into_iter().enumerate() {
         let edited = with(edit);
-        assert_eq!(change(Some(&node), Some(&edited), []), expected, "{at}");
+        assert_eq!(change(Some(&node), Some(&edited)), expected, "{at}");
         // All but a heartbeat is shown to providers.
         assert_eq!(is_same_to_provider(&node, &edited), at == 7, "{at}");
     }
@@ -108,12 +115,12 @@ fn the_order_of_addresses_is_no_news_for_targets() {
         with("InternalIP=10.0.0.5 InternalIP=10.0.0.6 ExternalIP=192.0.2.5"),
         with("InternalIP=10.0.0.6 ExternalIP=192.0.2.5 InternalIP=10.0.0.5"),
     );
-    assert_eq!(change(Some(&node), Some(&rotated), []), TargetChange::None);
+    assert_eq!(change(Some(&node), Some(&rotated)), TargetChange::None);
     assert!(is_same_to_provider(&node, &rotated));
     let revision = |node: &NodeView| Targets::among([node.clone().into()]).revision().clone();
     assert_eq!(revision(&node), revision(&rotated));
     let fewer = with("InternalIP=10.0.0.6 ExternalIP=192.0.2.5");
-    assert_eq!(change(Some(&node), Some(&fewer), []), TargetChange::Added);
+    assert_eq!(change(Some(&node), Some(&fewer)), TargetChange::Added);
     assert_ne!(revision(&node), revision(&fewer));
 }
 
@@ -124,8 +131,13 @@ fn only_labels_that_are_looked_at_change_a_target() {
         labels: map(&[("rack", value), ("app", value)]),
         ..node.clone()
     };
-    let keys = [Box::from("rack")];
-    let step = |old: &NodeView, new: &NodeView| change(Some(old), Some(new), &keys);
+    let declared = TargetLabels {
+        rules: TargetRules {
+            label_keys: ["rack".into()].into(),
+        },
+        has_selectors: false,
+    };
+    let step = |old: &NodeView, new: &NodeView| change_by(Some(old), Some(new), &declared);
     assert_eq!(step(&node, &labelled("1")), TargetChange::Added);
     assert_eq!(step(&labelled("1"), &labelled("2")), TargetChange::Added);
     assert_eq!(step(&labelled("1"), &node), TargetChange::Added);
@@ -134,6 +146,13 @@ fn only_labels_that_are_looked_at_change_a_target() {
         ..node.clone()
     };
     assert_eq!(step(&labelled("1"), &other), TargetChange::None);
+    // A selector may look at any of them.
+    let selected = TargetLabels {
+        has_selectors: true,
+        ..declared.clone()
+    };
+    let step = change_by(Some(&labelled("1")), Some(&other), &selected);
+    assert_eq!(step, TargetChange::Added);
 }
 
 /// Kept in the cluster: a release that gives another updates every load balancer again.
@@ -180,7 +199,7 @@ proptest! {
     fn the_revision_is_that_of_the_content(a in any_node(), b in any_node()) {
         let of = |node: &NodeView| Targets::among([Arc::new(node.clone())]);
         let same = of(&a).revision() == of(&b).revision();
-        let is_changed = change(Some(&a), Some(&b), []) != TargetChange::None;
+        let is_changed = change(Some(&a), Some(&b)) != TargetChange::None;
         // A node that is no target may have been kept until it departs.
         let departs = !is_target(&a) && b.deleted.is_some();
         prop_assert!(same != is_changed || (same && departs));

@@ -18,20 +18,19 @@ use outrigger_core::{
         ServiceView,
         condition::{ACCEPTED, PROVISIONED},
         ownership::Ownership,
-        plan::Step,
+        plan::{HoldReason, Step},
     },
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::{
-    decisions::{Decisions, may_concern},
-    metrics::ServiceMetrics,
-    states::ServiceKey,
+    ServiceLb,
+    decisions::may_concern,
+    states::{ServiceKey, ServiceState},
 };
-use crate::queue::{Priority, Queue};
-use outrigger_provider::Provider;
+use crate::queue::Priority;
 
 /// Comparisons in flight together.
 const COMPARISONS: usize = 8;
@@ -48,17 +47,7 @@ const NAMED: usize = 20;
 /// How often the gauges by state are brought up to date.
 const STATES_SHOWN: Duration = Duration::from_secs(10);
 
-/// Checks of what the cloud and the cluster have.
-pub(super) struct PeriodicChecks {
-    pub(super) decisions: Arc<Decisions>,
-    pub(super) provider: Provider,
-    pub(super) queue: Queue<ServiceKey>,
-    pub(super) metrics: ServiceMetrics,
-    /// Period of the comparisons and of the check for orphans; none: neither is made.
-    pub(super) period: Option<Duration>,
-}
-
-impl PeriodicChecks {
+impl ServiceLb {
     /// Compares load balancers with their Services. Never returns.
     pub(super) async fn compare_all(&self) {
         tokio::join!(self.compare_early(), self.compare_periodically());
@@ -77,7 +66,7 @@ impl PeriodicChecks {
     /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
     /// cloud. Never returns.
     async fn compare_periodically(&self) {
-        let Some(period) = self.period else {
+        let Some(period) = self.settings.drift_period else {
             return std::future::pending().await;
         };
         loop {
@@ -114,8 +103,7 @@ impl PeriodicChecks {
         let is_settled = self
             .decisions
             .decide(key, &service, &inputs, |state, facts| {
-                let step = state.progress.next(self.decisions.now(), &service, facts);
-                step == Step::Idle
+                state.progress.next(&service, facts) == Step::Idle
             });
         if !is_settled || Ownership::of(&service, Some(&inputs.capability)) != Ownership::Provide {
             return;
@@ -136,18 +124,9 @@ impl PeriodicChecks {
         self.decisions
             .states
             .with(key, |state| state.comparison = None);
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                // The next round asks again.
-                debug!(
-                    service = &*key.name,
-                    class = error.class().as_str(),
-                    %error,
-                    "load balancer not compared with its Service"
-                );
-                return;
-            }
+        let Ok(answer) = answer else {
+            // The next round asks again.
+            return;
         };
         // It may have changed meanwhile, and then the answer is about what it was.
         let is_same = self
@@ -172,18 +151,18 @@ impl PeriodicChecks {
 
     /// Reports orphans where the provider lists load balancers; deletes nothing. Never returns.
     pub(super) async fn check_orphans(&self) {
-        let Some(period) = self.period else {
+        let Some(period) = self.settings.drift_period else {
             return std::future::pending().await;
         };
-        let mut named: HashSet<String> = HashSet::new();
+        let mut last = Vec::new();
         sleep(period.min(FIRST_ORPHANS)).await;
         loop {
-            self.report_orphans(&mut named).await;
+            self.report_orphans(&mut last).await;
             sleep(period).await;
         }
     }
 
-    async fn report_orphans(&self, named: &mut HashSet<String>) {
+    async fn report_orphans(&self, last: &mut Vec<String>) {
         let session = self.provider.session();
         if !session.is_some_and(|session| session.declares::<ListLoadBalancersRequest>()) {
             return;
@@ -202,28 +181,28 @@ impl PeriodicChecks {
             }
         };
         uids.extend(self.uids());
-        let orphans: Vec<_> = listed
-            .into_iter()
-            .filter(|balancer| {
-                let owner = balancer.service.as_ref();
-                owner.is_none_or(|owner| !uids.contains(&*owner.uid))
+        let orphans = listed.into_iter().filter(|balancer| {
+            let owner = balancer.service.as_ref();
+            owner.is_none_or(|owner| !uids.contains(&*owner.uid))
+        });
+        let mut orphans: Vec<_> = orphans
+            .map(|orphan| match orphan.service {
+                Some(owner) => format!("{} of {}/{}", orphan.id, owner.namespace, owner.name),
+                None => orphan.id.to_string(),
             })
             .collect();
+        orphans.sort_unstable();
         self.metrics.orphaned(orphans.len());
-        named.retain(|id| orphans.iter().any(|orphan| *orphan.id == **id));
-        for orphan in orphans.iter().take(NAMED) {
-            if named.insert(orphan.id.to_string()) {
-                let owner = orphan.service.as_ref();
-                let service = owner.map(|owner| format!("{}/{}", owner.namespace, owner.name));
-                warn!(
-                    id = &*orphan.id,
-                    name = &*orphan.name,
-                    service = service.as_deref().unwrap_or("unknown"),
-                    "the cloud has a load balancer of this cluster that no Service wants; it is \
-                     not deleted by this controller"
-                );
-            }
+        if !orphans.is_empty() && *last != orphans {
+            let named = orphans.iter().take(NAMED).map(String::as_str);
+            warn!(
+                count = orphans.len(),
+                load_balancers = named.collect::<Vec<_>>().join(", "),
+                "the cloud has load balancers of this cluster that no Service wants; they are not deleted by \
+                 this controller"
+            );
         }
+        *last = orphans;
     }
 
     /// The UIDs of all Services, those about to go included.
@@ -238,20 +217,15 @@ impl PeriodicChecks {
         loop {
             if let Some(capability) = self.decisions.capability() {
                 let mut counts = HashMap::new();
+                let states = &self.decisions.states;
                 self.decisions.services.for_each(|service| {
-                    let state = match Ownership::of(service, Some(&capability)) {
-                        Ownership::Provide => state_of(
-                            service,
-                            self.decisions.states.is_waiting(&ServiceKey::of(service)),
-                        ),
-                        Ownership::Hold => "class_not_served",
-                        Ownership::Cleanup
-                        | Ownership::Undecided
-                        | Ownership::WaitOver
-                        | Ownership::Foreign
-                        | Ownership::Unrelated => return,
-                    };
-                    *counts.entry(state).or_default() += 1;
+                    let ownership = Ownership::of(service, Some(&capability));
+                    if matches!(ownership, Ownership::Provide | Ownership::Hold) {
+                        let is_waiting = |state: &mut ServiceState| state.progress.is_waiting();
+                        let waits = states.with(&ServiceKey::of(service), is_waiting);
+                        let state = state_of(service, ownership, waits);
+                        *counts.entry(state).or_default() += 1;
+                    }
                 });
                 self.metrics.count(&counts);
             }
@@ -261,17 +235,13 @@ impl PeriodicChecks {
 }
 
 /// The state of a Service by its conditions, as the metric names it.
-fn state_of(service: &ServiceView, waits: bool) -> &'static str {
+fn state_of(service: &ServiceView, ownership: Ownership, waits: bool) -> &'static str {
     let status = |kind| service.condition(kind).map(|condition| &*condition.status);
     let is_pending = service
         .condition(PROVISIONED)
         .is_none_or(|condition| &*condition.reason == "Pending");
-    if service.is_paused() {
-        "paused"
-    } else if service.is_too_large {
-        "too_large"
-    } else if service.node_selector().is_err() {
-        "invalid_annotation"
+    if let Some(why) = HoldReason::of(service, ownership) {
+        why.as_str()
     } else if status(PROVISIONED) == Some(Status::True.as_str()) {
         "ready"
     } else if waits {

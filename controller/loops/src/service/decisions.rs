@@ -57,17 +57,6 @@ pub(super) struct DecisionInputs {
     pub(super) pool: Arc<TargetPool>,
 }
 
-impl DecisionInputs {
-    /// The facts of a Service whose targets have this revision.
-    pub(super) fn facts<'a>(&'a self, targets: &'a Revision) -> ServiceFacts<'a> {
-        ServiceFacts {
-            capability: &self.capability,
-            targets,
-            time_of_day: time_of_day(),
-        }
-    }
-}
-
 impl Decisions {
     /// The Service of this key in the store.
     pub(super) fn live(&self, key: &ServiceKey) -> Option<Arc<ServiceView>> {
@@ -123,15 +112,17 @@ impl Decisions {
         inputs: &DecisionInputs,
         decide: impl FnOnce(&mut ServiceState, &ServiceFacts<'_>) -> T,
     ) -> T {
-        let targets = inputs.pool.revision_for(service);
-        let facts = inputs.facts(&targets);
+        let targets = inputs.pool.targets_of(service);
+        let facts = ServiceFacts {
+            capability: &inputs.capability,
+            targets: targets.revision(),
+            now: self.now(),
+            time_of_day: time_of_day(),
+        };
         self.states.with(key, |state| {
             if !std::mem::replace(&mut state.has_begun, true) {
                 let inheritance = self.lease.inheritance(inputs.pool.revision());
                 state.progress.begin_term(inheritance, service, &facts);
-            }
-            if std::mem::take(&mut state.is_edited) {
-                state.progress.edited(service, &inputs.capability);
             }
             let decided = decide(state, &facts);
             let is_in_sync = state.progress.has_targets(&facts);
@@ -150,7 +141,7 @@ impl Decisions {
         self.decide(key, service, inputs, |state, facts| {
             let progress = &mut state.progress;
             progress.check_record(service);
-            let step = progress.next(self.now(), service, facts);
+            let step = progress.next(service, facts);
             self.explain(service, "next_step", || {
                 DecisionReason::of_step(service, facts, progress, &step)
             });
@@ -170,7 +161,7 @@ impl Decisions {
         self.decide(key, service, inputs, |state, facts| {
             let progress = &mut state.progress;
             progress.check_record(service);
-            let consequence = progress.concluded(self.now(), service, call, result, facts);
+            let consequence = progress.concluded(service, call, result, facts);
             self.explain(service, call.name(), || {
                 DecisionReason::of_answer(result, &consequence)
             });
@@ -192,21 +183,17 @@ impl Decisions {
     pub(super) fn may_lack_targets(&self, inputs: &DecisionInputs) -> Vec<ServiceKey> {
         self.keys(|service| {
             let key = ServiceKey::of(service);
-            let follows = |state: &ServiceState| {
-                let progress = &state.progress;
-                progress.follows_targets(service, &inputs.capability)
-            };
             if !may_concern(service) {
-                false
-            } else if service.selects() {
-                self.states.with(&key, |state| {
-                    !state.is_in_sync_with(&inputs.pool) && follows(state)
-                })
-            } else {
-                self.decide(&key, service, inputs, |state, facts| {
-                    !state.progress.has_targets(facts) && follows(state)
-                })
+                return false;
             }
+            if !service.selects() {
+                // Says whether it is in sync.
+                self.decide(&key, service, inputs, |_, _| ());
+            }
+            self.states.with(&key, |state| {
+                !state.is_in_sync_with(&inputs.pool)
+                    && state.progress.follows_targets(service, &inputs.capability)
+            })
         })
     }
 

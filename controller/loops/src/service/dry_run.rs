@@ -91,11 +91,12 @@ pub async fn plan(
         let facts = ServiceFacts {
             capability,
             targets: targets.revision(),
+            now,
             time_of_day: now,
         };
         let mut progress = Progress::default();
         progress.begin_term(inheritance, &service, &facts);
-        let action = intended(&progress, &service, &facts, now)?;
+        let action = intended(&progress, &service, &facts)?;
         Some((service, targets, action))
     });
     let plans = intended.map(|(service, targets, mut action)| async move {
@@ -137,21 +138,23 @@ fn intended(
     progress: &Progress,
     service: &ServiceView,
     facts: &ServiceFacts<'_>,
-    now: Timestamp,
 ) -> Option<Action> {
-    let step = progress.next(now, service, facts);
+    let step = progress.next(service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {
         Step::Idle if !ownership.may_be_ours() => return None,
         Step::Idle | Step::At(_) => Action::Keep,
         Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
-        Step::Update => Action::Update,
+        // Targets go first where an Ensure waits.
+        Step::Update => progress
+            .ensure(service, facts)
+            .map_or(Action::Update, |ensure| Action::Ensure(ensure.cause)),
         Step::Delete { .. } => Action::Delete,
         // The step after the write is the same as for a Service that has it.
         Step::Write(patch) => {
             let written = patch.applied_to(service, &service.resource_version);
-            return intended(progress, &written, facts, now);
+            return intended(progress, &written, facts);
         }
     })
 }

@@ -1,20 +1,29 @@
-//! Keys for the queue, from the event handlers of both stores.
+//! Keys for the queue and changes of the targets, from the event handlers of both stores.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        change::{begins_to_wait, is_recorded_otherwise, is_undone, needs_sync},
+        change::{is_undone, needs_sync},
+        last_applied::LastApplied,
         ownership::{Ownership, lost_finalizer},
     },
-    targets::Pace,
+    targets::{self, ANNOTATION_NODE_SELECTOR, Debounce, Pace, TargetChange, TargetLabels},
 };
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::{
     decisions::{capability, may_concern},
-    rollout::NodeChanges,
     states::{ServiceKey, ServiceStates},
 };
 use crate::{control_loop::LoopInputs, queue::QueueMetrics};
@@ -59,40 +68,26 @@ pub fn subscribe(
             Change::Updated(..) if origin == Origin::Write => return,
             Change::Updated(old, service) => {
                 let key = ServiceKey::of(service);
-                if lost_finalizer(old, service, capability.as_deref())
-                    && states.is_some_and(|states| states.with(&key, |s| s.mark_orphaned(old)))
+                if let Some(states) = states
+                    && lost_finalizer(old, service, capability.as_deref())
                 {
+                    states.with(&key, |state| state.orphaned = Some(Arc::clone(old)));
                     queue.add(key, origin.into());
                     return;
                 }
-                let is_resync = Arc::ptr_eq(old, service);
-                let is_other = !is_resync
-                    && capability
+                let is_foreign_record = || {
+                    LastApplied::of(old) != LastApplied::of(service)
+                        && states.is_some_and(|states| {
+                            states.with(&key, |s| s.progress.has_foreign_record(service))
+                        })
+                };
+                let is_reason = Arc::ptr_eq(old, service)
+                    || capability
                         .as_ref()
-                        .is_none_or(|capability| needs_sync(old, service, capability));
-                // A list may show annotations that were not kept before.
-                let is_edited = is_other && old.resource_version != service.resource_version;
-                let is_recorded = is_recorded_otherwise(old, service);
-                let is_undone = !is_resync && is_undone(old, service);
-                let is_reason = is_resync || is_other || is_undone || begins_to_wait(old, service);
-                if !is_reason && !is_recorded {
-                    return;
-                }
-                let mut is_preparing = false;
-                if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
-                    states.with(&key, |state| {
-                        state.is_edited |= is_edited;
-                        if is_undone {
-                            state.progress.undone(old);
-                        }
-                        if is_recorded {
-                            state.progress.record_changed(old);
-                        }
-                        is_preparing = state.is_preparing;
-                    });
-                }
-                if !is_reason && is_preparing {
-                    // A call after the write that asks for time would otherwise be made again at once.
+                        .is_none_or(|capability| needs_sync(old, service, capability))
+                    || is_undone(old, service)
+                    || is_foreign_record();
+                if !is_reason {
                     return;
                 }
                 service
@@ -100,9 +95,7 @@ pub fn subscribe(
             Change::Deleted(service) => {
                 let left = Ownership::of(service, capability.as_deref()).may_be_ours();
                 let key = ServiceKey::of(service);
-                if states
-                    .is_some_and(|states| states.with(&key, |s| s.gone_from_store(service, left)))
-                {
+                if states.is_some_and(|states| states.with(&key, |s| s.gone(service, left))) {
                     queue.add(key, origin.into());
                 } else if states.is_none() {
                     // On a standby: the leader has cleaned up before the finalizer went. A lease term knows only
@@ -126,4 +119,79 @@ pub fn subscribe(
         node_changes,
         clock,
     }
+}
+
+/// Changes of the nodes that are not in the targets yet. Filled on a standby too.
+pub(super) struct NodeChanges {
+    pub(super) debounce: Mutex<Debounce>,
+    pub(super) changed: Notify,
+    /// True if a node differs from the last refresh of the targets, in a field that providers see.
+    is_stale: AtomicBool,
+    /// The labels that counted at the last refresh.
+    labels: Mutex<TargetLabels>,
+}
+
+impl NodeChanges {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            debounce: Mutex::new(Debounce::new(pace)),
+            changed: Notify::new(),
+            is_stale: AtomicBool::default(),
+            labels: Mutex::default(),
+        }
+    }
+
+    fn observe(&self, now: Timestamp, change: &Change<'_, NodeView>) {
+        let labels = self.labels.lock();
+        let change = match change {
+            Change::Added(node) => targets::change(None, Some(node), &labels),
+            Change::Updated(old, node) => {
+                if !targets::is_same_to_provider(old, node) {
+                    self.is_stale.store(true, Ordering::Release);
+                }
+                targets::change(Some(old), Some(node), &labels)
+            }
+            Change::Deleted(node) => targets::change(Some(node), None, &labels),
+        };
+        drop(labels);
+        if change != TargetChange::None {
+            self.changed(now, change);
+        }
+    }
+
+    /// A Service may select other nodes now. Where others have selectors already, its targets are there.
+    fn observe_selection(&self, now: Timestamp, change: &Change<'_, ServiceView>) {
+        let (before, after) = match change {
+            Change::Added(service) => (None, selector(service)),
+            Change::Updated(old, service) => (selector(old), selector(service)),
+            Change::Deleted(service) => (selector(service), None),
+        };
+        if before != after && (before.is_some() || !self.labels.lock().has_selectors) {
+            self.changed(now, TargetChange::Added);
+        }
+    }
+
+    /// The nodes are read after this, and changes count by the labels that `gather` finds. A Service that comes meanwhile is
+    /// among those that were gathered, or is compared with them.
+    pub(super) fn begin_read(&self, gather: impl FnOnce() -> TargetLabels) -> TargetLabels {
+        self.is_stale.store(false, Ordering::Release);
+        let mut labels = self.labels.lock();
+        *labels = gather();
+        labels.clone()
+    }
+
+    fn changed(&self, now: Timestamp, change: TargetChange) {
+        self.debounce.lock().changed(now, change);
+        self.is_stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Returns true if the targets must be refreshed.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Acquire)
+    }
+}
+
+fn selector(service: &ServiceView) -> Option<&str> {
+    service.annotations.get(ANNOTATION_NODE_SELECTOR)
 }

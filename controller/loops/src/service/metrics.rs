@@ -51,7 +51,7 @@ metric_families! {
         // 100 ms to 55 min.
         rollouts: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_service_target_rollout_seconds",
-            "From a change of the targets until every load balancer has them";
+            "From the first update with other targets until every load balancer has them";
         drifts: Counter,
             "outrigger_service_drift", "Load balancers that were found to be others than was left";
         orphans: Gauge,
@@ -107,10 +107,9 @@ impl ServiceMetrics {
         }
     }
 
-    /// Every load balancer has the targets of one moment: `after` they had changed, of which the
-    /// calls `took` so long (M-5).
-    pub fn rolled_out(&self, after: Duration, took: Duration) {
-        self.rollouts.observe(after.as_secs_f64());
+    /// Every load balancer has the targets of one moment, after so long (M-5).
+    pub fn rolled_out(&self, took: Duration) {
+        self.rollouts.observe(took.as_secs_f64());
         self.rounds.observe(took.as_secs_f64());
     }
 

@@ -16,18 +16,16 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
-    service::capability::Capability,
-    targets::{EmptyTargets, Inheritance, Revision, TargetPool, TargetRequests, TargetRules},
+    service::ServiceView,
+    targets::{EmptyTargets, Inheritance, TargetLabels, TargetPool, TargetRules},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::{debug, warn};
+use tracing::warn;
 
-mod node_changes;
-
-pub(super) use self::node_changes::NodeChanges;
 use super::{
     decisions::{Decisions, may_concern},
+    event_handlers::NodeChanges,
     lease_targets::LeaseTargets,
     metrics::ServiceMetrics,
     states::ServiceKey,
@@ -44,78 +42,45 @@ const SHARED: Duration = Duration::from_millis(100);
 
 /// Selects the targets, and brings them to all load balancers.
 pub(super) struct Rollout {
-    decisions: Arc<Decisions>,
-    lease: Arc<LeaseTargets>,
-    queue: Queue<ServiceKey>,
-    metrics: ServiceMetrics,
-    nodes: Arc<Store<NodeView>>,
-    node_changes: Arc<NodeChanges>,
-    selection: Mutex<Selection>,
-    /// The rollout in flight; none: all have the current targets.
-    in_flight: Mutex<Option<RolloutInFlight>>,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) lease: Arc<LeaseTargets>,
+    pub(super) queue: Queue<ServiceKey>,
+    pub(super) metrics: ServiceMetrics,
+    pub(super) nodes: Arc<Store<NodeView>>,
+    pub(super) node_changes: Arc<NodeChanges>,
+    pub(super) selection: Mutex<Selection>,
+    /// Since when load balancers get other targets; none: all have the current ones.
+    pub(super) since: Mutex<Option<Instant>>,
 }
 
 /// How the current targets were selected.
-struct Selection {
+#[derive(Default)]
+pub(super) struct Selection {
     empty: EmptyTargets,
-    /// The last declarations of the provider, by whose rules the targets were selected; none: by no rules.
-    capability: Option<Arc<Capability>>,
+    /// True if the targets were selected by the rules of a provider.
+    has_rules: bool,
     /// When the nodes were read.
     at: Option<Instant>,
-    /// The targets that were published last, if they go out still.
-    published: Option<Revision>,
+    /// True if the current targets were published.
+    is_published: bool,
     /// Until when nodes are kept as targets, since there would be none.
     held: Option<Timestamp>,
 }
 
-/// Since when load balancers get other targets.
-#[derive(Clone, Copy)]
-struct RolloutInFlight {
-    /// When the nodes changed.
-    changed: Instant,
-    /// When the first call could be made.
-    sent: Instant,
-}
-
 impl Rollout {
-    pub(super) fn new(
-        decisions: Arc<Decisions>,
-        lease: Arc<LeaseTargets>,
-        queue: Queue<ServiceKey>,
-        metrics: ServiceMetrics,
-        nodes: Arc<Store<NodeView>>,
-        node_changes: Arc<NodeChanges>,
-    ) -> Self {
-        Self {
-            decisions,
-            lease,
-            queue,
-            metrics,
-            nodes,
-            node_changes,
-            selection: Mutex::new(Selection {
-                empty: EmptyTargets::default(),
-                capability: None,
-                at: None,
-                published: None,
-                held: None,
-            }),
-            in_flight: Mutex::default(),
-        }
-    }
-
     /// Makes the nodes of the store the current targets.
     pub(super) fn refresh(&self) {
         let selection = &mut *self.selection.lock();
-        let had_rules = selection.capability.is_some();
-        if let Some(capability) = self.decisions.capability() {
-            selection.capability = Some(capability);
-        }
-        self.node_changes.mark_read();
-        let requests = self
-            .node_changes
-            .set_requests(|| self.requests(selection.capability.as_deref()));
+        let capability = self.decisions.capability();
         let current = self.decisions.pool();
+        let had_rules = selection.has_rules;
+        selection.has_rules |= capability.is_some();
+        // While the provider is away, its last rules hold.
+        let rules = capability.map_or_else(|| current.rules().clone(), |now| now.targets.clone());
+        let labels = self.node_changes.begin_read(|| TargetLabels {
+            rules,
+            has_selectors: self.has_selectors(),
+        });
         let (targets, held) =
             selection
                 .empty
@@ -131,14 +96,14 @@ impl Rollout {
         self.metrics.targets(targets.len());
         selection.held = held;
         selection.at = Some(Instant::now());
-        let pool = TargetPool::of(targets, &requests, Some(&current));
+        let pool = TargetPool::of(targets, labels);
         let revision = pool.revision().clone();
         // An Ensure may give others before they are published: a return to the published ones is news then.
-        selection.published.take_if(|before| *before != revision);
+        selection.is_published &= *current.revision() == revision;
         self.lease.aim(&revision);
         *self.decisions.targets.write() = pool.into();
         if !had_rules
-            && selection.capability.is_some()
+            && selection.has_rules
             && self.lease.inheritance(&revision) == Inheritance::InSync
         {
             // With the number of this term.
@@ -146,21 +111,14 @@ impl Rollout {
         }
     }
 
-    /// Everything that targets depend on beside the nodes.
-    fn requests(&self, capability: Option<&Capability>) -> TargetRequests {
-        let rules = capability.map(|capability| capability.targets.clone());
-        let mut requests = TargetRequests::new(rules.unwrap_or_default());
-        self.decisions.services.for_each(|service| {
-            if may_concern(service) {
-                requests.add(&service.annotations);
-            }
-        });
-        requests
+    fn has_selectors(&self) -> bool {
+        let selects = |service: &ServiceView| may_concern(service) && service.selects();
+        !self.decisions.keys(selects).is_empty()
     }
 
     /// Selects the targets by the rules that the provider declares, if they are others than before.
     pub(super) fn apply_rules(&self, rules: &TargetRules) {
-        let is_first = self.selection.lock().capability.is_none();
+        let is_first = !self.selection.lock().has_rules;
         if is_first || self.decisions.pool().rules() != rules {
             self.refresh();
             self.publish();
@@ -187,24 +145,18 @@ impl Rollout {
 
     /// Publishes the current targets: queues the load balancers that exist and do not have them.
     pub(super) fn publish(&self) {
-        let sent = Instant::now();
-        let changed = self.node_changes.since.lock().take().unwrap_or(sent);
-        let pool = self.decisions.pool();
-        let revision = Some(pool.revision().clone());
-        if std::mem::replace(&mut self.selection.lock().published, revision.clone()) == revision {
-            return;
-        }
+        let pool = {
+            let selection = &mut *self.selection.lock();
+            if std::mem::replace(&mut selection.is_published, true) {
+                return;
+            }
+            self.decisions.pool()
+        };
         if self.lease.names(pool.revision()) {
             // Back to those that all of them have, before any got others.
-            *self.in_flight.lock() = None;
+            *self.since.lock() = None;
         } else {
-            debug!(
-                targets = pool.all().nodes().len(),
-                revision = pool.revision().as_str(),
-                "load balancers get other targets"
-            );
-            let since = RolloutInFlight { changed, sent };
-            self.in_flight.lock().get_or_insert(since);
+            self.since.lock().get_or_insert_with(Instant::now);
             self.queue_without_targets();
         }
         self.lease.progressed();
@@ -227,7 +179,7 @@ impl Rollout {
         loop {
             let (held, is_unpublished) = {
                 let selection = self.selection.lock();
-                (selection.held, selection.published.is_none())
+                (selection.held, !selection.is_published)
             };
             let due = self.node_changes.debounce.lock().due();
             if is_unpublished && due.is_none() {
@@ -278,13 +230,8 @@ impl Rollout {
         if self.decisions.blocks_lease(&inputs) || !self.lease.name(revision) {
             return;
         }
-        let in_flight = self.in_flight.lock().take();
-        if let Some(RolloutInFlight { changed, sent }) = in_flight {
-            self.metrics.rolled_out(changed.elapsed(), sent.elapsed());
+        if let Some(since) = self.since.lock().take() {
+            self.metrics.rolled_out(since.elapsed());
         }
-        debug!(
-            revision = revision.as_str(),
-            "every load balancer has the targets"
-        );
     }
 }

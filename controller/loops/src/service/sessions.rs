@@ -3,71 +3,44 @@
 
 use std::sync::Arc;
 
-use outrigger_core::service::{
-    capability::Capability,
-    ownership::{Ownership, is_not_managed},
-};
-use tokio::sync::watch;
+use outrigger_core::service::capability::Capability;
 
 use super::{
-    decisions::{Decisions, may_concern},
-    lease_targets::LeaseTargets,
-    rollout::Rollout,
+    ServiceLb,
+    decisions::may_concern,
     states::{ServiceKey, ServiceState},
 };
-use crate::queue::{Priority, Queue};
-use outrigger_kube::watch::Resync;
-use outrigger_provider::{Provider, Session};
+use crate::queue::Priority;
+use outrigger_provider::Session;
 
-/// The sessions with the provider.
-pub(super) struct Sessions {
-    pub(super) decisions: Arc<Decisions>,
-    pub(super) rollout: Arc<Rollout>,
-    pub(super) provider: Provider,
-    pub(super) lease: Arc<LeaseTargets>,
-    pub(super) queue: Queue<ServiceKey>,
-    pub(super) doubts: watch::Receiver<Option<Resync>>,
+/// A process of the provider, by its boot ID, and what it declares about load balancers.
+pub(super) type ProviderProcess = (Box<str>, Option<Arc<Capability>>);
+
+fn process(session: &Session) -> ProviderProcess {
+    let offered = session.load_balancers.as_ref();
+    let capability = offered.map(|offered| Arc::clone(&offered.capability));
+    (session.boot_id.clone(), capability)
 }
 
-/// A process of the provider, and what it declares about load balancers.
-#[derive(PartialEq)]
-pub(super) struct ProviderProcess {
-    boot_id: Box<str>,
-    capability: Option<Arc<Capability>>,
-}
-
-impl ProviderProcess {
-    fn of(session: &Session) -> Self {
-        Self {
-            boot_id: session.boot_id.clone(),
-            capability: session
-                .load_balancers
-                .as_ref()
-                .map(|offered| Arc::clone(&offered.capability)),
-        }
-    }
-}
-
-impl Sessions {
-    /// Queues all Services for the present session, and returns it for [`Self::run`].
-    pub(super) fn begin(&self) -> Option<ProviderProcess> {
-        let session = self.provider.session();
-        let declared = session.as_deref().map(ProviderProcess::of);
-        if let Some(declared) = &declared {
-            self.apply(None, declared);
+impl ServiceLb {
+    /// Queues all Services for the present session, and returns it for [`Self::follow_sessions`].
+    pub(super) fn begin_session(&self) -> Option<ProviderProcess> {
+        let present = self.provider.session().as_deref().map(process);
+        if let Some((_, capability)) = &present {
+            self.apply(capability.as_deref());
         }
         self.queue_all();
-        declared
+        present
     }
 
-    /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what
-    /// the last one refused, and serve other Services. Never returns.
-    pub(super) async fn run(&self, mut last: Option<ProviderProcess>) {
+    /// Queues all Services when another process of the provider, or another declaration, appears: it may do what the last
+    /// one refused, and serve other Services. Never returns.
+    pub(super) async fn follow_sessions(&self, mut last: Option<ProviderProcess>) {
         let follow = |session: &Session| {
-            let now = ProviderProcess::of(session);
+            let now = process(session);
             let is_other = last.as_ref() != Some(&now);
             if is_other {
-                self.apply(last.as_ref(), &now);
+                self.apply(now.1.as_deref());
             }
             if last.is_some() {
                 // The nodes may have changed while there was no session.
@@ -83,25 +56,18 @@ impl Sessions {
         self.provider.each_session(follow).await;
     }
 
-    /// Applies the provider's declaration `now`, which replaces `before`. A new process may manage
-    /// those load balancers that the last one did not.
-    fn apply(&self, before: Option<&ProviderProcess>, now: &ProviderProcess) {
-        if let Some(capability) = &now.capability {
+    /// Applies the declaration of another process, or another declaration.
+    fn apply(&self, capability: Option<&Capability>) {
+        if let Some(capability) = capability {
             self.rollout.apply_rules(&capability.targets);
         }
         let states = &self.decisions.states;
-        states.provider_changed();
-        let is_new = before.is_none_or(|before| before.boot_id != now.boot_id);
-        let Some(capability) = now.capability.as_ref().filter(|_| is_new) else {
-            return;
-        };
-        let in_doubt = self.decisions.keys(|service| {
-            is_not_managed(service)
-                && Ownership::of(service, Some(capability)) == Ownership::Provide
+        self.decisions.services.for_each(|service| {
+            if may_concern(service) {
+                let changed = |state: &mut ServiceState| state.progress.provider_changed(service);
+                states.with(&ServiceKey::of(service), changed);
+            }
         });
-        for key in in_doubt {
-            states.with(&key, ServiceState::doubt);
-        }
     }
 
     /// Ensures each Service once whenever nothing that was known is to be believed. Never returns.

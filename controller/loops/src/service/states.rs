@@ -42,7 +42,6 @@ pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
 
 /// State of one Service.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct ServiceState {
     pub(super) progress: Progress,
     /// True once it is known what the Lease says of its load balancer.
@@ -51,15 +50,8 @@ pub(super) struct ServiceState {
     pub(super) in_sync_with: Option<Revision>,
     /// The Service as it was last, if it is gone from the API server or released, and its load balancer may still exist.
     pub(super) orphaned: Option<Arc<ServiceView>>,
-    /// True if its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
-    /// before or after our own write is answered, needs no second call.
-    pub(super) is_cleaned_up: bool,
-    /// When its first Ensure was prepared, until the load balancer is ready.
+    /// When it got its finalizer, until the load balancer is ready.
     pub(super) started: Option<Instant>,
-    /// True if it was edited since its last step was planned: also while no provider says what it reads.
-    pub(super) is_edited: bool,
-    /// True while the write before a call is in flight: its run looks at the record after it.
-    pub(super) is_preparing: bool,
     /// The comparison with its load balancer, which ends when this is dropped.
     pub(super) comparison: Option<DropGuard>,
     /// The pool whose targets the call about it that is in flight carries.
@@ -74,19 +66,12 @@ impl ServiceStates {
         let states = &mut *self.0.lock();
         let mut state = states.remove(key).unwrap_or_default();
         let result = act(&mut state);
-        // Most Services are unrelated, and need no entry.
-        if !state.is_default() {
+        // Most Services are unrelated, and need no entry. All else comes with the first decision.
+        let is_needed = state.has_begun || state.orphaned.is_some();
+        if is_needed || state.progress != Progress::default() {
             states.insert(key.clone(), state);
         }
         result
-    }
-
-    /// Returns true if the provider has an operation on the Service in progress.
-    pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
-        let states = &self.0.lock();
-        states
-            .get(key)
-            .is_some_and(|state| state.progress.is_waiting())
     }
 
     /// The Services of which a load balancer may be left without one.
@@ -95,44 +80,9 @@ impl ServiceStates {
         let left = states.iter().filter(|(_, state)| state.orphaned.is_some());
         left.map(|(key, _)| key.clone()).collect()
     }
-
-    /// The provider is another process now.
-    pub(super) fn provider_changed(&self) {
-        let states = &mut self.0.lock();
-        for state in states.values_mut() {
-            state.progress.provider_changed();
-        }
-    }
 }
 
 impl ServiceState {
-    fn is_default(&self) -> bool {
-        let Self {
-            progress,
-            has_begun,
-            in_sync_with,
-            orphaned,
-            is_cleaned_up,
-            started,
-            is_edited,
-            is_preparing,
-            comparison,
-            calling,
-            has_been_called,
-        } = self;
-        *progress == Progress::default()
-            && orphaned.is_none()
-            && started.is_none()
-            && comparison.is_none()
-            && calling.is_none()
-            && in_sync_with.is_none()
-            && !has_begun
-            && !is_cleaned_up
-            && !is_edited
-            && !is_preparing
-            && !has_been_called
-    }
-
     /// The state of its load balancer is not to be believed.
     pub(super) fn doubt(&mut self) {
         self.progress.doubt();
@@ -144,31 +94,13 @@ impl ServiceState {
         self.in_sync_with.as_ref() == Some(pool.revision())
     }
 
-    /// Forgets a Service that is settled or gone, except for a load balancer that may be orphaned.
-    pub(super) fn reset(&mut self) {
-        *self = Self {
-            orphaned: self.orphaned.take(),
-            is_cleaned_up: self.is_cleaned_up,
-            ..Self::default()
-        };
-    }
-
-    /// Records that the load balancer of the Service, as it was last, may be left; true if it needs a cleanup.
-    /// The rest of the state stays: it says whether the deletion is in flight already.
-    pub(super) fn mark_orphaned(&mut self, service: &Arc<ServiceView>) -> bool {
-        if !self.is_cleaned_up {
-            self.orphaned = Some(Arc::clone(service));
-        }
-        !self.is_cleaned_up
-    }
-
     /// Records that the Service is gone from the API server, with its load balancer perhaps `left`; true if that
-    /// needs a cleanup.
-    pub(super) fn gone_from_store(&mut self, service: &Arc<ServiceView>, left: bool) -> bool {
-        let left = left && self.mark_orphaned(service);
-        self.is_cleaned_up = false;
-        if !left {
-            self.reset();
+    /// needs a cleanup. The rest of the state of such a Service stays: it says whether the deletion is in flight already.
+    pub(super) fn gone(&mut self, service: &Arc<ServiceView>, left: bool) -> bool {
+        if left {
+            self.orphaned = Some(Arc::clone(service));
+        } else {
+            *self = Self::default();
         }
         left
     }

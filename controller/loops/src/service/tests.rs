@@ -2,26 +2,25 @@ mod answers;
 mod applied;
 mod bulk;
 mod ends;
-mod led_by_another;
 mod released;
 mod rig;
 mod rollout;
 mod selection;
-mod states;
 mod turns;
 mod undone;
-mod updates;
 mod waits;
 
 use std::time::Duration;
 
+use outrigger_core::targets::Pace;
 use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use self::rig::{Rig, Setup};
-use crate::fixture::cloud;
-use outrigger_kube::fixture::service;
+use super::subscribe;
+use crate::fixture::{self, Fixture, cloud, days_and_hours, each_costs_as_much};
+use outrigger_kube::{fixture::service, store::Origin};
 
 const WEB: &str = "shop/web";
 
@@ -211,4 +210,59 @@ async fn a_former_leader_makes_no_call() {
     rig.cluster.create_service(service("web"));
     secs(60).await;
     assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
+}
+
+/// Its leader has cleaned up before the finalizer went, so that a queue with ever new names would only grow.
+#[tokio::test(start_paused = true)]
+async fn a_standby_queues_no_service_that_is_gone() {
+    let fixture = Fixture::new(fixture::Setup::default());
+    let inputs = subscribe(
+        &fixture.services,
+        &fixture.nodes,
+        fixture.provider.clone(),
+        Pace::default(),
+        &fixture.queues,
+    );
+    for n in 0..100 {
+        let mut json = service(&format!("web-{n}"));
+        json["metadata"]["uid"] = format!("uid-{n}").into();
+        let service = serde_json::from_value(json).unwrap();
+        fixture.services.apply(service, Origin::Watch);
+    }
+    assert_eq!(inputs.keys.queue.depth(), 100);
+    for service in fixture.services.all().iter().skip(1) {
+        fixture.services.delete(&service.key, Origin::Watch);
+    }
+    assert_eq!(inputs.keys.queue.depth(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_day_of_services_costs_as_much_as_the_day_before() {
+    let mut setup = Setup::default();
+    setup.settings.drift_period = Some(Duration::from_hours(6));
+    let rig = with_services(10, setup).await;
+    let ((count, hours), mut days) = (days_and_hours(), Vec::new());
+    for day in 0..count {
+        for hour in 0..hours {
+            let (name, joined) = (format!("day-{day}-{hour}"), format!("joined-{day}-{hour}"));
+            let key = format!("shop/{name}");
+            rig.cluster.create_service(service(&name));
+            rig.ready(&key).await;
+            rig.join(&joined);
+            secs(15 * 60).await;
+            rig.leave(&joined);
+            secs(15 * 60).await;
+            rig.wire.cut();
+            secs(60).await;
+            rig.wire.mend();
+            secs(14 * 60).await;
+            rig.cluster.delete_service(&key);
+            rig.until("its end", |rig| rig.cluster.service(&key).is_none())
+                .await;
+            secs(15 * 60).await;
+        }
+        rig.lease.forget_log();
+        days.push(rig.day());
+    }
+    each_costs_as_much(&days);
 }

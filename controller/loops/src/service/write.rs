@@ -1,8 +1,9 @@
-//! Reports a call on a Service to operators: one write, its events, and the log.
+//! The part of the reconciler that writes: the result of a call as one patch, its events, and the log.
 
 use std::sync::Arc;
 
 use outrigger_core::{
+    effects::Dropped,
     error_class::{DELETION_WAIT, ErrorClass},
     event::EventContent,
     repairs::Undone,
@@ -10,39 +11,28 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         patch_plan::{FinalizerChange, StatusPatch},
-        plan::BalancerCall,
+        plan::{BalancerCall, Written},
     },
 };
-use tracing::debug;
+use tokio::time::Instant;
 
 use super::{
-    decisions::{Answered, DecisionInputs, Decisions},
-    metrics::ServiceMetrics,
+    decisions::{Answered, DecisionInputs},
+    reconciler::Reconciler,
     states::{ServiceKey, ServiceState},
 };
 use crate::queue::Outcome;
-use outrigger_kube::{
-    error::ApiError,
-    events::{ObjectRef, Recorder},
-    services::ServiceWriter,
-};
-use outrigger_provider::{Error, Provider};
-use outrigger_runtime::{log_repeated, telemetry::Repeats};
+use outrigger_kube::{error::ApiError, events::ObjectRef};
+use outrigger_provider::Error;
+use outrigger_runtime::log_repeated;
 
 /// Writes that conflict with another client's before the queue's back-off takes over.
 const ATTEMPTS: u32 = 5;
 
-/// Writes to Services, with their events and the log of their calls.
-pub(super) struct Writes {
-    pub(super) decisions: Arc<Decisions>,
-    pub(super) provider: Provider,
-    pub(super) metrics: ServiceMetrics,
-    pub(super) writer: ServiceWriter,
-    pub(super) events: Recorder,
-    pub(super) repeats: Arc<Repeats>,
-}
+/// The Service as it is written; none if it is gone.
+type WriteResult = Result<Option<Arc<ServiceView>>, ApiError>;
 
-impl Writes {
+impl Reconciler {
     /// Applies the consequence of the answer to `call` to the Service as it is now: the write, then the events. After a
     /// conflict with another client's write it is decided again. The result is none if the Service is gone.
     pub(super) async fn apply(
@@ -80,7 +70,7 @@ impl Writes {
 
     /// Writes the patch of a step. Returns false after a conflict with another client's write: the step is to be planned
     /// again; `attempt` counts such writes. No call has been made for it: where the API server takes no writes the key waits,
-    /// and the slot that it was taken with is another's.
+    /// and its slot is another's.
     ///
     /// # Errors
     /// The outcome.
@@ -94,17 +84,18 @@ impl Writes {
         if let Some(undone) = undone {
             self.report_other_writer(service, undone).await;
         }
-        let written = self.writer.write_once(service, patch).await;
-        self.record(service, patch, &written);
-        match written {
+        let write = self.writer.write_once(service, patch);
+        match self.noted(service, patch, write).await {
             Ok(Some(_)) => {
-                if undone.is_some() {
-                    let now = self.decisions.now();
-                    let states = &self.decisions.states;
-                    states.with(&ServiceKey::of(service), |state| {
+                let now = self.decisions.now();
+                let key = ServiceKey::of(service);
+                self.decisions.states.with(&key, |state| {
+                    if undone.is_some() {
                         state.progress.repaired(now);
-                    });
-                }
+                    } else if patch.finalizer == Some(FinalizerChange::Add) {
+                        state.started.get_or_insert_with(Instant::now);
+                    }
+                });
                 Ok(true)
             }
             // The store's deletion event ends the queue entry.
@@ -126,30 +117,24 @@ impl Writes {
         }
     }
 
-    async fn write(
+    /// Makes `write`, which writes `patch`: its record is no foreign one, as soon as the watch may show it.
+    async fn noted(
         &self,
         service: &Arc<ServiceView>,
         patch: &StatusPatch,
-    ) -> Result<Option<Arc<ServiceView>>, ApiError> {
-        let written = self.writer.write(service, patch).await;
-        self.record(service, patch, &written);
-        written
-    }
-
-    /// Notes the record of the load balancer, if it is written.
-    fn record(
-        &self,
-        service: &ServiceView,
-        patch: &StatusPatch,
-        written: &Result<Option<Arc<ServiceView>>, ApiError>,
-    ) {
-        if matches!(written, Ok(Some(_))) && patch.is_of_record() {
-            let states = &self.decisions.states;
-            states.with(&ServiceKey::of(service), |state| {
-                let progress = &mut state.progress;
-                progress.record_written(&patch.applied_to(service, ""));
-            });
-        }
+        write: impl Future<Output = WriteResult>,
+    ) -> WriteResult {
+        let (states, key) = (&self.decisions.states, ServiceKey::of(service));
+        let written = Written::of(&patch.applied_to(service, ""));
+        let before = states.with(&key, |state| state.progress.write(Some(written)));
+        let result = write.await;
+        let latest = match &result {
+            Ok(Some(_)) => return result,
+            Ok(None) => None,
+            Err(_) => before,
+        };
+        states.with(&key, |state| state.progress.write(latest));
+        result
     }
 
     /// Writes `patch`, and if the API server does not take it for its content, the rest without the provider's effects:
@@ -158,18 +143,18 @@ impl Writes {
         &self,
         service: &Arc<ServiceView>,
         patch: &StatusPatch,
-    ) -> Result<Option<Arc<ServiceView>>, ApiError> {
-        let written = self.write(service, patch).await;
+    ) -> WriteResult {
+        let write = self.writer.write(service, patch);
+        let written = self.noted(service, patch, write).await;
         let (Err(ApiError::Refused(_)), Some((rest, dropped))) =
             (&written, patch.without_effects())
         else {
             return written;
         };
-        let rest = self.write(service, &rest).await;
+        let write = self.writer.write(service, &rest);
+        let rest = self.noted(service, &rest, write).await;
         if let Ok(Some(_)) = rest {
-            self.metrics.effects_dropped(dropped.count());
-            self.provider
-                .log_dropped_effects("service", &service.key, &dropped);
+            self.dropped(&service.key, &dropped);
             for (_, report) in dropped.reports() {
                 self.record_event(service, &report);
             }
@@ -185,38 +170,36 @@ impl Writes {
         call: &str,
         result: Result<LoadBalancerAnswer, Error>,
     ) -> Option<Answered> {
-        if let Err(Error::Fenced { .. } | Error::Outdated { .. } | Error::Cancelled { .. }) = result
-        {
-            return None;
-        }
-        let result = result.map_err(|error| {
-            let session = self.provider.session();
-            let live = self.decisions.live(key);
-            let failure = error.failure(session.as_deref().zip(live.as_deref()));
-            (error, failure)
-        });
-        let effects = match &result {
-            Ok(answer) => &answer.effects,
-            Err((_, failure)) => &failure.effects,
-        };
-        self.metrics.effects_dropped(effects.dropped.count());
-        self.provider
-            .log_dropped_effects("service", &key.name, &effects.dropped);
-        Some(match result {
+        let result = match result {
             Ok(answer) => Ok(answer),
-            Err((error, failure)) => {
-                let (service, class) = (&*key.name, failure.class.as_str());
+            Err(Error::Fenced { .. } | Error::Outdated { .. } | Error::Cancelled { .. }) => {
+                return None;
+            }
+            Err(error) => {
+                let (session, live) = (self.provider.session(), self.decisions.live(key));
+                let failure = error.failure(session.as_deref().zip(live.as_deref()));
+                // The pause of the calls has logged what concerns every Service alike.
                 if failure.class.is_for_owner() {
                     // It may be that of many Services, each of which has its event.
                     let cause = format!("{call}: {}", error.steady());
+                    let (service, class) = (&*key.name, failure.class.as_str());
                     log_repeated!(warn, self.repeats, &cause, service, class, call, %error, "load balancer call failed");
-                } else {
-                    // The pause of the calls has logged what concerns every Service alike.
-                    debug!(service, class, call, %error, "load balancer call failed");
                 }
                 Err(Box::new(failure))
             }
-        })
+        };
+        let effects = match &result {
+            Ok(answer) => &answer.effects,
+            Err(failure) => &failure.effects,
+        };
+        self.dropped(&key.name, &effects.dropped);
+        Some(result)
+    }
+
+    fn dropped(&self, service: &str, dropped: &Dropped) {
+        self.metrics.effects_dropped(dropped.count());
+        self.provider
+            .log_dropped_effects("service", service, dropped);
     }
 
     /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.

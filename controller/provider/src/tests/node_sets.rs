@@ -8,7 +8,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::NodeView,
     service::{ServiceView, answer::LoadBalancerAnswer},
-    targets::{TargetPool, TargetRequests, TargetRules, Targets},
+    targets::{TargetLabels, TargetPool, Targets},
 };
 use prost::Message;
 use tokio::time::{Instant, sleep};
@@ -129,12 +129,14 @@ fn selected(labelled: std::ops::Range<usize>) -> Arc<Targets> {
         annotations: [(key, "pool=x")].into_iter().collect(),
         ..(*service("web")).clone()
     };
-    let mut requests = TargetRequests::new(TargetRules::default());
-    requests.add(&service.annotations);
     let all = edited(&numbered(0..5), labelled, |node| {
         node.labels = node.labels.with([("pool", "x")]);
     });
-    let pool = TargetPool::among(all.nodes().iter().cloned(), &Arc::new(requests));
+    let labels = TargetLabels {
+        has_selectors: true,
+        ..TargetLabels::default()
+    };
+    let pool = TargetPool::among(all.nodes().iter().cloned(), labels);
     pool.targets_of(&service)
 }
 

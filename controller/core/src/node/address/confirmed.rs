@@ -50,7 +50,7 @@ mod tests {
     use crate::{
         fixture::{addresses, registered, with_provided_ip},
         node::{NodeView, address::said},
-        targets::{TargetChange, Targets, change},
+        targets::{TargetChange, TargetLabels, Targets, change},
     };
 
     fn node(words: &str) -> NodeView {
@@ -70,7 +70,11 @@ mod tests {
             after.status_addresses(),
             &*addresses("InternalIP=192.0.2.66")
         );
-        assert_eq!(change(Some(&before), Some(&after), []), TargetChange::None);
+        let labels = TargetLabels::default();
+        assert_eq!(
+            change(Some(&before), Some(&after), &labels),
+            TargetChange::None
+        );
         let revision = |node: &NodeView| Targets::among([node.clone().into()]).revision().clone();
         assert_eq!(revision(&before), revision(&after));
         // Once more, and back again.

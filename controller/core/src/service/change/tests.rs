@@ -1,12 +1,10 @@
 use proptest::prelude::*;
 
-use super::{begins_to_wait, is_recorded_otherwise, is_undone, needs_sync, needs_update};
+use super::{is_undone, needs_sync, needs_update};
 use crate::{
-    condition::Condition,
     fixture::{any_service, capability, load_balancer},
     service::{
         FINALIZER, Ingress, ServiceView,
-        condition::WAITING,
         last_applied::{Hash, LastApplied},
         ownership::Ownership,
     },
@@ -286,41 +284,4 @@ fn a_write_of_another_client_over_ours_is_seen() {
     let mut cleared = settled.clone();
     cleared.ingress = [].into();
     assert!(!is_undone(&settled, &cleared));
-}
-
-/// A leader before this one wrote it: no edit of a user's, but a reason to look.
-#[test]
-fn a_service_that_begins_to_wait_is_seen() {
-    let service = load_balancer("web");
-    let mut waiting = service.clone();
-    waiting.conditions = [Condition {
-        kind: WAITING.into(),
-        status: "True".into(),
-        ..Condition::default()
-    }]
-    .into();
-    assert!(begins_to_wait(&service, &waiting));
-    assert!(!begins_to_wait(&waiting, &waiting) && !begins_to_wait(&waiting, &service));
-    assert!(!needs_sync(&service, &waiting, &capability()));
-}
-
-/// A leader before this one wrote it: no edit of a user's, but a reason to look.
-#[test]
-fn another_record_is_seen() {
-    let recorded = |record: &str| {
-        let mut service = load_balancer("web");
-        annotate(&mut service, "outrigger.dev/last-applied", record);
-        service
-    };
-    let settled = recorded("mock/uid-web//0/0");
-    for (record, is_other) in [
-        ("mock/uid-web//0/0", false),
-        ("mock/uid-web///", true),
-        ("mock/uid-web//0/0~1", true),
-        ("mock/uid-copied//0/0", true),
-    ] {
-        let now = recorded(record);
-        assert_eq!(is_recorded_otherwise(&settled, &now), is_other, "{record}");
-        assert!(!needs_sync(&settled, &now, &capability()), "{record}");
-    }
 }

@@ -1,5 +1,4 @@
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::{Ownership, Ownership as O, is_claimed, is_released, lost_finalizer};
 use crate::{
@@ -7,12 +6,11 @@ use crate::{
     service::{
         FINALIZER, ServiceView,
         capability::Capability,
-        condition::WAITING,
         last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
     },
 };
 
-/// Words: `finalizer`, `deleted`, `waiting`, `record=<provider>`, `class=<class>` (`class=` for none), `type=<type>`.
+/// Words: `finalizer`, `deleted`, `record=<provider>`, `class=<class>` (`class=` for none), `type=<type>`.
 fn service(words: &str) -> ServiceView {
     let mut service = load_balancer("web");
     for word in words.split_whitespace() {
@@ -20,10 +18,6 @@ fn service(words: &str) -> ServiceView {
             None if word == "finalizer" => service.finalizers = [FINALIZER.into()].into(),
             None if word == "deleted" => {
                 service.deleted = Some("2026-11-21T10:00:00Z".parse().unwrap());
-            }
-            None if word == "waiting" => {
-                let waiting = json!({"type": WAITING, "status": "True"});
-                service.conditions = [serde_json::from_value(waiting).unwrap()].into();
             }
             Some(("record", provider)) => {
                 let owner = Capability {
@@ -55,8 +49,6 @@ fn services_and_their_wishes() {
         ("type=ClusterIP", O::Unrelated),
         ("type=NodePort", O::Unrelated),
         ("type=NodePort deleted", O::Unrelated),
-        ("type=ClusterIP waiting", O::WaitOver),
-        ("class=example.com/other waiting", O::Foreign),
         // S-11.
         ("finalizer deleted", O::Cleanup),
         ("finalizer type=ClusterIP", O::Cleanup),
@@ -148,7 +140,7 @@ fn every_kind() -> Vec<(String, ServiceView)> {
         &["", "class=example.com/fast", "class=example.com/other"],
         &["", "record=mock", "record=other"],
         &["", "class=example.com/other", "type=ClusterIP"],
-        &["", "waiting"],
+        &[""],
     ];
     let mut all = vec![String::new()];
     for choices in words {

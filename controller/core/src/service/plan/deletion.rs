@@ -1,11 +1,6 @@
 //! The consequences of an answer to a deletion.
 
-use jiff::Timestamp;
-
-use super::{
-    Consequence, Failure, Manner, Progress, ServiceFacts, Work, hold::CLASS_NOT_SERVED,
-    outcome::AT_ONCE,
-};
+use super::{Conclusion, Failure, Progress, Work, hold::CLASS_NOT_SERVED, outcome::AT_ONCE};
 use crate::{
     condition::Status,
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
@@ -17,7 +12,6 @@ use crate::{
         condition::{OURS, PROVISIONED, WAITING},
         last_applied::{ANNOTATION_LAST_APPLIED, LastApplied},
         ownership::{Ownership, is_not_managed},
-        patch_plan::PatchDraft,
     },
 };
 
@@ -50,95 +44,61 @@ impl Failure {
 }
 
 impl Progress {
-    /// The consequence for `service` as it is now; none if the API server has it no more, or
-    /// another one under its name. An answer that proves nothing ([`Failure::of_withdrawn`]) is to
-    /// be passed as that failure.
-    pub fn deleted(
+    /// A deletion has an answer, or failed; of a Service that the API server has no more, if it `is_gone`.
+    pub(super) fn deleted(
         &mut self,
-        now: Timestamp,
-        service: Option<&ServiceView>,
+        to: &mut Conclusion<'_>,
+        is_gone: bool,
         result: Result<&LoadBalancerAnswer, &Failure>,
-        facts: &ServiceFacts<'_>,
-    ) -> Consequence {
+    ) -> Option<Requeue> {
         self.waits = None;
-        let mut draft = service.map(|service| {
-            let mut draft = PatchDraft::over(service, facts.time_of_day);
-            draft.remove_condition(WAITING);
-            draft
-        });
-        let mut outcome = match result {
-            Ok(answer) if answer.disposition == Disposition::InProgress => {
-                if let Some(draft) = &mut draft {
-                    draft.effects(&answer.effects);
-                    draft.set_condition(PROVISIONED, Status::False, answer, "Deleting");
-                }
-                Consequence {
-                    events: answer.effects.events.clone(),
-                    requeue: Some(self.wait(now, Work::Delete, answer, Manner::Announced)),
-                    patch: None,
-                }
-            }
-            Ok(answer) => {
-                // Made again, it is a new one.
-                *self = Self::default();
-                let mut events = answer.effects.events.clone();
-                events.push(match answer.disposition {
-                    Disposition::Retained => EventContent::retained(&answer.message),
-                    _ => EventContent::deleted(),
-                });
-                let mut requeue = None;
-                if let (Some(draft), Some(service)) = (&mut draft, service) {
-                    draft.effects(&answer.effects);
-                    draft.ingress(&[]);
-                    if facts.ownership(service) == Ownership::Provide {
-                        // It changed its type back meanwhile.
-                        draft.record(&LastApplied::begun(service, facts.capability));
-                        requeue = Some(AT_ONCE);
-                    } else {
-                        draft.remove_finalizer();
-                        draft.annotate(ANNOTATION_LAST_APPLIED, None);
-                        for kind in OURS {
-                            draft.remove_condition(kind);
-                        }
-                    }
-                }
-                Consequence {
-                    events,
-                    requeue,
-                    patch: None,
-                }
-            }
+        // Its addresses may lead nowhere by now.
+        self.written = None;
+        to.draft.remove_condition(WAITING);
+        let answer = match result {
+            Ok(answer) => answer,
             Err(failure) => {
-                let mut events = failure.effects.events.clone();
-                if let Some(draft) = &mut draft {
-                    draft.effects(&failure.effects);
-                }
                 if failure.has_event() {
-                    events.push(match service {
-                        Some(_) => EventContent::sync_failed(&failure.of("delete")),
-                        None => EventContent::delete_failed(&failure.message),
+                    to.events.push(if is_gone {
+                        EventContent::delete_failed(&failure.message)
+                    } else {
+                        EventContent::sync_failed(&failure.of("delete"))
                     });
                 }
-                if failure.class.is_for_owner()
-                    && let Some(draft) = &mut draft
-                {
-                    let reason = failure.reason();
-                    draft.condition(PROVISIONED, Status::False, &reason, &failure.message);
+                if failure.class.is_for_owner() {
+                    to.failed(PROVISIONED, failure);
                 }
-                Consequence {
-                    events,
-                    // S-14: no edit brings the next try of a deletion forward.
-                    requeue: Some(match failure.class.requeue() {
-                        Requeue::OnChange => Requeue::BackOff,
-                        Requeue::After(wait) => Requeue::After(DELETION_WAIT.clamp(wait)),
-                        requeue => requeue,
-                    }),
-                    patch: None,
-                }
+                // S-14: no edit brings the next try of a deletion forward.
+                return Some(match failure.class.requeue() {
+                    Requeue::OnChange => Requeue::BackOff,
+                    Requeue::After(wait) => Requeue::After(DELETION_WAIT.clamp(wait)),
+                    requeue => requeue,
+                });
             }
         };
-        outcome.patch = draft.and_then(PatchDraft::finish);
-        outcome
+        if answer.disposition == Disposition::InProgress {
+            to.provisioned(Status::False, answer, "Deleting");
+            return Some(self.wait(to.facts.now, Work::Delete, answer));
+        }
+        // Made again, it is a new one.
+        *self = Self::default();
+        to.events.push(match answer.disposition {
+            Disposition::Retained => EventContent::retained(&answer.message),
+            _ => EventContent::deleted(),
+        });
+        to.draft.ingress(&[]);
+        if !is_gone && to.facts.ownership(to.service) == Ownership::Provide {
+            // It changed its type back meanwhile.
+            let begun = LastApplied::begun(to.service, to.facts.capability);
+            to.draft.record(&begun);
+            return Some(AT_ONCE);
+        }
+        to.draft.remove_finalizer();
+        to.draft.annotate(ANNOTATION_LAST_APPLIED, None);
+        for kind in OURS {
+            to.draft.remove_condition(kind);
+        }
+        None
     }
 }
 

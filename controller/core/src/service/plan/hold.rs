@@ -27,6 +27,27 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// Why nothing is done for `service`, if that is so.
+    pub fn of(service: &ServiceView, ownership: Ownership) -> Option<Self> {
+        match ownership {
+            Ownership::Hold => Some(Self::ClassNotServed),
+            Ownership::Provide | Ownership::Cleanup if service.is_paused() => Some(Self::Paused),
+            Ownership::Provide | Ownership::Cleanup if service.is_too_large => Some(Self::TooLarge),
+            Ownership::Provide if service.node_selector().is_err() => Some(Self::InvalidAnnotation),
+            _ => None,
+        }
+    }
+
+    /// Its name in metrics and explanations: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::ClassNotServed => "class_not_served",
+            Self::TooLarge => "too_large",
+            Self::InvalidAnnotation => "invalid_annotation",
+        }
+    }
+
     /// The reason of the condition [`WAITING`].
     pub const fn reason(self) -> &'static str {
         match self {
@@ -88,8 +109,7 @@ pub(super) fn hold(
     if why != HoldReason::ClassNotServed || !is_not_managed(service) {
         let message = why.message(service, facts.capability);
         let is_new = service.condition(WAITING).is_none_or(|waiting| {
-            *waiting.reason != *why.reason()
-                || (why == HoldReason::InvalidAnnotation && *waiting.message != *message)
+            (&*waiting.reason, &*waiting.message) != (why.reason(), &*message)
         });
         draft.condition(WAITING, Status::True, why.reason(), &message);
         if is_new {

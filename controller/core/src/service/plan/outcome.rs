@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Consequence, Ensure, EnsureCause, Failure, Manner, Progress, ServiceFacts, Waits, Work,
+    Conclusion, Ensure, EnsureCause, Failure, Manner, Progress, ServiceFacts, Waits, Work,
 };
 use crate::{
     api_time::after,
@@ -19,9 +19,10 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer},
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
-        ownership::{Ownership, is_not_managed},
+        ownership::is_not_managed,
         patch_plan::{PatchDraft, beside, is_same},
     },
+    targets::Revision,
 };
 
 pub(super) const AT_ONCE: Requeue = Requeue::After(Duration::ZERO);
@@ -61,27 +62,6 @@ impl Failure {
         self.class.is_for_owner() || self.class == ErrorClass::Unauthenticated
     }
 
-    /// Sets the condition Accepted, as far as the failure of an Ensure decides it.
-    fn is_accepted(&self, service: &ServiceView, draft: &mut PatchDraft<'_>) {
-        let (reason, message) = (&self.reason(), &*self.message);
-        let is_open = service
-            .condition(ACCEPTED)
-            .is_none_or(|accepted| &*accepted.status == Status::Unknown.as_str());
-        match self.class {
-            ErrorClass::Invalid => draft.condition(ACCEPTED, Status::False, reason, message),
-            // It accepted it, and something else prevents it.
-            ErrorClass::Quota
-            | ErrorClass::NotReady
-            | ErrorClass::Forbidden
-            | ErrorClass::InProgress { .. } => accepted(draft),
-            // Not an answer of the provider about the Service.
-            ErrorClass::Transient | ErrorClass::Malformed if is_open => {
-                draft.condition(ACCEPTED, Status::Unknown, reason, message);
-            }
-            _ => {}
-        }
-    }
-
     /// Upstream's text for an error of `verb`; one of ours about an answer is used alone (S-33).
     pub(super) fn of(&self, verb: &str) -> String {
         match self.class {
@@ -92,46 +72,21 @@ impl Failure {
 }
 
 impl Progress {
-    /// The consequence of the answer to `ensure` for `service` as it is now, under the same UID as
-    /// then.
-    pub fn ensured(
+    /// An Ensure with targets of this revision has an answer.
+    pub(super) fn ensured(
         &mut self,
-        now: Timestamp,
-        service: &ServiceView,
+        to: &mut Conclusion<'_>,
         ensure: &Ensure,
-        result: Result<&LoadBalancerAnswer, &Failure>,
-        facts: &ServiceFacts<'_>,
-    ) -> Consequence {
-        self.waits = None;
-        if facts.ownership(service) != Ownership::Provide {
-            // Deleted, or of another type, meanwhile: what was made goes again.
-            return Consequence::at_once();
-        }
-        match result {
-            Ok(answer) => {
-                self.pending = None;
-                self.ensure_succeeded(now, service, ensure, answer, facts)
-            }
-            Err(failure) => self.ensure_failed(now, service, ensure, failure, facts),
-        }
-    }
-
-    fn ensure_succeeded(
-        &mut self,
-        now: Timestamp,
-        service: &ServiceView,
-        ensure: &Ensure,
+        revision: &Revision,
         answer: &LoadBalancerAnswer,
-        facts: &ServiceFacts<'_>,
-    ) -> Consequence {
-        let mut draft = PatchDraft::over(service, facts.time_of_day);
-        // It may have been written during the call.
-        draft.remove_condition(WAITING);
-        draft.effects(&answer.effects);
-        let mut events = answer.effects.events.clone();
+    ) -> Option<Requeue> {
+        let (service, capability) = (to.service, to.facts.capability);
+        self.waits = None;
+        self.pending = None;
+        self.done = None;
         let mut requeue = None;
-        let mut record = LastApplied::begun(service, facts.capability);
-        let settled = LastApplied::with_hash(service, facts.capability, ensure.hash);
+        let mut record = LastApplied::begun(service, capability);
+        let settled = LastApplied::with_hash(service, capability, ensure.hash);
         // An address that the answer lacks stays while the provider is at work, and where no change asks for other ones.
         let is_whole = answer.disposition == Disposition::Ready
             && (ensure.manner == Manner::Announced || !has_own_addresses(service));
@@ -143,24 +98,27 @@ impl Progress {
             }
         });
         let ingress = ingress.as_deref().unwrap_or(&service.ingress);
+        // It may have been written during the call.
+        to.draft.remove_condition(WAITING);
         if answer.disposition != Disposition::NotManaged {
-            draft.ingress(ingress);
+            to.draft.ingress(ingress);
+            accepted(&mut to.draft);
         }
         match answer.disposition {
             Disposition::Ready => {
-                self.in_sync(ensure.revision.clone());
-                self.done = None;
-                self.undone = None;
+                self.in_sync(revision.clone());
+                // Others may go out since.
+                requeue = (!self.has_targets(to.facts)).then_some(AT_ONCE);
                 record = if answer.address_elsewhere {
                     settled.with_addresses_elsewhere()
                 } else {
                     settled.with_addresses(ingress)
                 };
-                accepted(&mut draft);
-                draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
-                draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
+                to.provisioned(Status::True, answer, "Ready");
+                to.draft
+                    .condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
-                    events.push(EventContent::ensured());
+                    to.events.push(EventContent::ensured());
                 }
             }
             Disposition::NotManaged => {
@@ -168,46 +126,48 @@ impl Progress {
                 record = settled;
                 // It was ready once.
                 if service.condition(TARGETS_IN_SYNC).is_some() {
-                    events.push(EventContent::not_managed(&facts.capability.provider));
+                    let event = EventContent::not_managed(&capability.provider);
+                    to.events.push(event);
                 }
-                let reason = answer.reason_or("NotManaged");
                 let message = match &*answer.message {
                     "" => "The provider does not manage a load balancer for this Service",
                     given => given,
                 };
-                draft.condition(ACCEPTED, Status::False, reason, message);
-                draft.remove_condition(PROVISIONED);
-                draft.remove_condition(TARGETS_IN_SYNC);
+                let reason = answer.reason_or("NotManaged");
+                to.draft.condition(ACCEPTED, Status::False, reason, message);
+                to.draft.remove_condition(PROVISIONED);
+                to.draft.remove_condition(TARGETS_IN_SYNC);
             }
             // No other disposition passes the check of this call's answers.
             Disposition::InProgress
             | Disposition::Absent
             | Disposition::Retained
             | Disposition::Differs => {
-                self.done = None;
-                let work = Work::Ensure(ensure.hash, ensure.revision.clone());
-                requeue = Some(self.wait(now, work, answer, ensure.manner));
-                accepted(&mut draft);
-                draft.set_condition(PROVISIONED, Status::False, answer, "InProgress");
+                let work = Work::Ensure {
+                    hash: ensure.hash,
+                    revision: revision.clone(),
+                    manner: ensure.manner,
+                };
+                requeue = Some(self.wait(to.facts.now, work, answer));
+                to.provisioned(Status::False, answer, "InProgress");
             }
         }
-        draft.record(&record);
-        Consequence {
-            patch: draft.finish(),
-            events,
-            requeue,
-        }
+        to.draft.record(&record);
+        requeue
     }
 
-    fn ensure_failed(
+    /// An Ensure with targets of this revision has failed.
+    pub(super) fn ensure_failed(
         &mut self,
-        now: Timestamp,
-        service: &ServiceView,
+        to: &mut Conclusion<'_>,
         ensure: &Ensure,
+        revision: &Revision,
         failure: &Failure,
-        facts: &ServiceFacts<'_>,
-    ) -> Consequence {
+    ) -> Requeue {
         let requeue = failure.class.requeue();
+        self.waits = None;
+        // The call may have worked: a record that another client has removed is not right any more.
+        self.written = None;
         if requeue == Requeue::OnChange {
             self.done = Some(ensure.hash);
             self.pending = None;
@@ -215,62 +175,59 @@ impl Progress {
             // The call may have worked, and the provider's configuration be taken back.
             self.pending.get_or_insert(EnsureCause::Reconfigured);
         }
-        let mut draft = PatchDraft::over(service, facts.time_of_day);
-        draft.effects(&failure.effects);
-        if self.sent.as_ref() != Some(&ensure.revision) {
-            self.targets_failed(now, &mut draft, failure);
+        if self.sent.as_ref() != Some(revision) {
+            self.targets_failed(to, failure);
         }
-        let mut events = failure.effects.events.clone();
         if failure.has_event() {
-            events.push(EventContent::sync_failed(&failure.of("ensure")));
+            let event = EventContent::sync_failed(&failure.of("ensure"));
+            to.events.push(event);
         }
         if failure.class.is_for_owner() {
             // The provider answers that it exists.
-            draft.remove_condition(WAITING);
-            let (reason, message) = (&failure.reason(), &*failure.message);
+            to.draft.remove_condition(WAITING);
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {
-                draft.condition(PROVISIONED, Status::False, reason, message);
+                to.failed(PROVISIONED, failure);
             }
             // At a start it must not count as settled, nor a wrong Service as one that is not managed. A Service that is
             // ensured silently is ensured at each start.
-            let is_unsettled =
-                ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid;
-            if is_unsettled {
-                draft.record(&LastApplied::begun(service, facts.capability));
+            if ensure.manner == Manner::Announced || failure.class == ErrorClass::Invalid {
+                let begun = LastApplied::begun(to.service, to.facts.capability);
+                to.draft.record(&begun);
             }
         }
-        failure.is_accepted(service, &mut draft);
-        Consequence {
-            patch: draft.finish(),
-            events,
-            requeue: Some(requeue),
+        match failure.class {
+            ErrorClass::Invalid => to.failed(ACCEPTED, failure),
+            // It accepted it, and something else prevents it.
+            ErrorClass::Quota
+            | ErrorClass::NotReady
+            | ErrorClass::Forbidden
+            | ErrorClass::InProgress { .. } => accepted(&mut to.draft),
+            _ => {}
         }
+        requeue
     }
 
     /// Compares the answer to `GetLoadBalancer` with a Service that is settled. Returns true if they differ (drift), so
     /// that there is a next step (instead of Q-30).
     pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
+        let is_managed = !is_not_managed(service);
         let is_as_left = match answer.disposition {
             // An Ensure says whether it is managed again.
-            Disposition::Ready if is_not_managed(service) => false,
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref();
-                ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
+                is_managed && ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
             }
-            Disposition::NotManaged => is_not_managed(service),
-            Disposition::InProgress
-            | Disposition::Absent
-            | Disposition::Retained
-            | Disposition::Differs => false,
+            Disposition::NotManaged => !is_managed,
+            _ => false,
         };
         if !is_as_left {
             self.done = None;
             // Quietly where there is no load balancer of ours that could have drifted.
-            self.pending = Some(if is_not_managed(service) {
-                EnsureCause::Reconfigured
-            } else {
+            self.pending = Some(if is_managed {
                 EnsureCause::Drifted
+            } else {
+                EnsureCause::Reconfigured
             });
         }
         !is_as_left
@@ -281,36 +238,46 @@ impl Progress {
         now: Timestamp,
         on: Work,
         answer: &LoadBalancerAnswer,
-        manner: Manner,
     ) -> Requeue {
         self.waits = Some(Waits {
             on,
             until: after(now, answer.retry_after),
-            manner,
         });
         Requeue::After(answer.retry_after)
     }
 }
 
-impl Consequence {
-    pub(super) fn at_once() -> Self {
+impl<'a> Conclusion<'a> {
+    pub(super) fn new(
+        service: &'a ServiceView,
+        facts: &'a ServiceFacts<'a>,
+        effects: &Effects,
+    ) -> Self {
+        let mut draft = PatchDraft::over(service, facts.time_of_day);
+        draft.effects(effects);
         Self {
-            requeue: Some(AT_ONCE),
-            ..Self::default()
+            service,
+            facts,
+            draft,
+            events: effects.events.clone(),
         }
     }
-}
 
-impl PatchDraft<'_> {
-    /// A condition with the provider's reason and message, where it has any.
-    pub(super) fn set_condition(
+    /// The condition [`PROVISIONED`], with the provider's reason and message where it has any.
+    pub(super) fn provisioned(
         &mut self,
-        kind: &str,
         status: Status,
         answer: &LoadBalancerAnswer,
         reason: &str,
     ) {
-        self.condition(kind, status, answer.reason_or(reason), &answer.message);
+        let (reason, message) = (answer.reason_or(reason), &answer.message);
+        self.draft.condition(PROVISIONED, status, reason, message);
+    }
+
+    /// A condition is `False` for this failure.
+    pub(super) fn failed(&mut self, kind: &str, failure: &Failure) {
+        let (reason, message) = (failure.reason(), &failure.message);
+        self.draft.condition(kind, Status::False, &reason, message);
     }
 }
 

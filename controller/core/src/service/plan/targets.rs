@@ -4,11 +4,9 @@
 //! The Lease names a revision while every load balancer whose Service has a hash has it. A term that begins with such a Lease
 //! inherits it; with any other, the targets of each load balancer are unknown until an answer of this term.
 
-use jiff::Timestamp;
-
 use super::{
-    Consequence, EnsureCause, Failure, Manner, Progress, ServiceFacts, TARGETS_GRACE, Work,
-    is_changed, outcome::AT_ONCE,
+    Conclusion, EnsureCause, Failure, Progress, ServiceFacts, TARGETS_GRACE, Work, is_changed,
+    outcome::AT_ONCE,
 };
 use crate::{
     api_time::after,
@@ -22,7 +20,7 @@ use crate::{
         condition::{TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
         ownership::{Ownership, is_not_managed},
-        patch_plan::{PatchDraft, beside},
+        patch_plan::beside,
     },
     targets::{Inheritance, Revision, Targets},
 };
@@ -63,10 +61,7 @@ impl Progress {
     /// Returns true if what the Lease names speaks for the load balancer of `service`, whatever its targets: its record has a
     /// hash. A hash that could not be written may be there all the same.
     pub fn counts_for_lease(&self, service: &ServiceView, capability: &Capability) -> bool {
-        let is_removed = self.undone.is_some() && LastApplied::of(service).is_none();
-        // A record that another client has removed is written again, unless the Service is held.
-        let comes_back = is_removed && !service.is_left_alone() && service.node_selector().is_ok();
-        (has_hash(service) || comes_back || self.pending == Some(EnsureCause::NotWritten))
+        (has_hash(service) || self.pending == Some(EnsureCause::NotWritten))
             && matches!(
                 Ownership::of(service, Some(capability)),
                 Ownership::Provide | Ownership::Hold
@@ -93,105 +88,73 @@ impl Progress {
     /// The load balancer did not take its targets, for a reason of its own; the call may have worked. After a while a
     /// condition says so, and the record loses its hash: one load balancer that fails its updates must not keep the
     /// others from being settled at a start. A failure that concerns all Services alike would write each of them.
-    pub(super) fn targets_failed(
-        &mut self,
-        now: Timestamp,
-        draft: &mut PatchDraft<'_>,
-        failure: &Failure,
-    ) {
+    pub(super) fn targets_failed(&mut self, to: &mut Conclusion<'_>, failure: &Failure) {
         self.sent = None;
         let is_its_own =
             failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
         if !is_its_own {
             return;
         }
+        let now = to.facts.now;
         let since = *self.targets_fail_since.get_or_insert(now);
         if now >= after(since, TARGETS_GRACE) {
-            let (reason, message) = (failure.reason(), &failure.message);
-            draft.condition(TARGETS_IN_SYNC, Status::False, &reason, message);
-            draft.remove_hash();
-            self.undone = None;
+            to.failed(TARGETS_IN_SYNC, failure);
+            to.draft.remove_hash();
         }
     }
-}
 
-/// By whatever provider: one of another name takes its load balancers over.
-fn has_hash(service: &ServiceView) -> bool {
-    LastApplied::of(service).is_some_and(|record| record.has_hash())
-}
-
-impl Progress {
-    /// The consequence of the answer to an update with `targets` for `service` as it is now.
-    pub fn updated(
+    /// An update with `targets` has an answer.
+    pub(super) fn updated(
         &mut self,
-        now: Timestamp,
-        service: &ServiceView,
+        to: &mut Conclusion<'_>,
         targets: &Targets,
-        result: Result<&LoadBalancerAnswer, &Failure>,
-        facts: &ServiceFacts<'_>,
-    ) -> Consequence {
-        // Targets went out while the provider is at work on the rest.
-        let ensure_waits = self.waits.take();
-        let ensure_waits = ensure_waits.filter(|waits| matches!(waits.on, Work::Ensure(..)));
-        if facts.ownership(service) != Ownership::Provide {
-            return Consequence::at_once();
-        }
-        self.waits = ensure_waits;
-        let mut draft = PatchDraft::over(service, facts.time_of_day);
-        let answer = match result {
-            Ok(answer) => answer,
-            Err(failure) => {
-                draft.effects(&failure.effects);
-                let mut outcome = self.update_failed(targets, failure);
-                self.targets_failed(now, &mut draft, failure);
-                outcome.patch = draft.finish();
-                return outcome;
-            }
-        };
-        draft.remove_condition(WAITING);
-        draft.effects(&answer.effects);
-        let mut events = answer.effects.events.clone();
-        // The next step says when that work is asked about.
-        let mut requeue = self.waits.is_some().then_some(AT_ONCE);
+        answer: &LoadBalancerAnswer,
+    ) -> Option<Requeue> {
+        let service = to.service;
+        to.draft.remove_condition(WAITING);
+        // An Ensure may wait for this, or the provider be at work on one.
+        let mut requeue = self.ensure(service, to.facts).map(|_| AT_ONCE);
         match answer.disposition {
             Disposition::Ready => {
                 self.in_sync(targets.revision().clone());
-                events.push(if targets.is_empty() {
+                if !self.has_targets(to.facts) {
+                    // Others go out since.
+                    requeue = Some(AT_ONCE);
+                }
+                to.events.push(if targets.is_empty() {
                     EventContent::no_nodes()
                 } else {
                     EventContent::updated()
                 });
                 // Only where it is False: nodes that come and go write no Service.
                 if service.condition(TARGETS_IN_SYNC).is_some() {
-                    draft.condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
+                    to.draft
+                        .condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
                 if let Some(named) = &answer.ingress {
                     let ingress = beside(self.held(service), named);
-                    self.undone = None;
-                    draft.ingress(&ingress);
+                    to.draft.ingress(&ingress);
                     let record = LastApplied::of(service).filter(LastApplied::has_hash);
                     if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {
-                        draft.record(&record);
+                        to.draft.record(&record);
                     }
                 }
             }
             Disposition::InProgress => {
                 self.sent = None;
-                let revision = targets.revision().clone();
                 if let Some(waits) = &mut self.waits
-                    && let Work::Ensure(_, sent) = &mut waits.on
+                    && let Work::Ensure { revision, .. } = &mut waits.on
                 {
                     // The Ensure that asks about the rest brings these too.
-                    *sent = revision;
-                    waits.until = waits.until.min(after(now, answer.retry_after));
+                    *revision = targets.revision().clone();
+                    waits.until = waits.until.min(after(to.facts.now, answer.retry_after));
                 } else {
-                    let work = Work::Update(revision);
-                    requeue = Some(self.wait(now, work, answer, Manner::Announced));
+                    requeue = Some(Requeue::After(answer.retry_after));
                 }
             }
             // The provider knows none that another controller made: it is made in its turn.
             Disposition::Absent | Disposition::NotManaged
-                if LastApplied::own(service, facts.capability).is_none() =>
+                if LastApplied::own(service, to.facts.capability).is_none() =>
             {
                 self.in_sync(targets.revision().clone());
             }
@@ -205,16 +168,22 @@ impl Progress {
                 requeue = Some(AT_ONCE);
             }
         }
-        Consequence {
-            patch: draft.finish(),
-            events,
-            requeue,
-        }
+        requeue
     }
 
     /// S-55: the Service is ensured immediately, unless time alone heals it (not Q-28). An Ensure
     /// is no answer to a provider that is full: the update itself is repeated.
-    fn update_failed(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
+    pub(super) fn update_failed(
+        &mut self,
+        to: &mut Conclusion<'_>,
+        targets: &Targets,
+        failure: &Failure,
+    ) -> Requeue {
+        self.targets_failed(to, failure);
+        if failure.class.is_for_owner() {
+            let event = EventContent::update_failed(targets, &failure.message);
+            to.events.push(event);
+        }
         let requeue = match failure.class {
             ErrorClass::Unavailable
             | ErrorClass::Unauthenticated
@@ -228,14 +197,11 @@ impl Progress {
         if requeue == AT_ONCE {
             self.pending = Some(EnsureCause::TargetsFailed);
         }
-        let mut events = failure.effects.events.clone();
-        if failure.class.is_for_owner() {
-            events.push(EventContent::update_failed(targets, &failure.message));
-        }
-        Consequence {
-            events,
-            requeue: Some(requeue),
-            patch: None,
-        }
+        requeue
     }
+}
+
+/// By whatever provider: one of another name takes its load balancers over.
+fn has_hash(service: &ServiceView) -> bool {
+    LastApplied::of(service).is_some_and(|record| record.has_hash())
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     BalancerCall, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Progress,
-    ServiceFacts, Step,
+    ServiceFacts, Step, Written,
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -33,7 +33,6 @@ mod holds;
 mod properties;
 mod records;
 mod targets;
-mod undone;
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + secs).unwrap()
@@ -117,35 +116,27 @@ impl Stage {
         ServiceFacts {
             capability: &self.capability,
             targets: self.targets.revision(),
+            now: self.now,
             time_of_day: self.now,
         }
     }
 
     fn next(&self) -> Step {
-        self.progress.next(self.now, &self.service, &self.facts())
+        self.progress.next(&self.service, &self.facts())
     }
 
     /// The next step once all that has to be written first is written.
     fn step(&mut self) -> Step {
         match self.next() {
             Step::Write(patch) => {
-                self.service = patch.applied_to(&self.service, "p");
+                self.write(&patch);
                 let next = self.next();
                 assert!(!matches!(next, Step::Write(_)), "{next:?}");
                 next
             }
-            Step::Ensure(mut ensure) => {
-                if let Some(patch) = ensure.prepare.take() {
-                    self.service = patch.applied_to(&self.service, "p");
-                    let next = self.next();
-                    let is_prepared = matches!(&next, Step::Ensure(e) if e.prepare.is_none());
-                    assert!(is_prepared, "{next:?}");
-                }
-                Step::Ensure(ensure)
-            }
             Step::Hold { patch, .. } => {
                 if let Some(patch) = patch {
-                    self.service = patch.applied_to(&self.service, "h");
+                    self.write(&patch);
                 }
                 // It is written once, with one event.
                 assert!(self.is_held(), "{:?}", self.next());
@@ -168,11 +159,11 @@ impl Stage {
         self.annotate(ANNOTATION_PAUSED, if is_paused { "true" } else { "false" });
     }
 
-    /// The write before an Ensure that is next.
+    /// The write before a call that is next.
     fn prepare(&self) -> Option<StatusPatch> {
         match self.next() {
-            Step::Ensure(ensure) => ensure.prepare,
-            step => panic!("{step:?}"),
+            Step::Write(patch) => Some(patch),
+            _ => None,
         }
     }
 
@@ -183,11 +174,10 @@ impl Stage {
         }
     }
 
-    fn write(&mut self, outcome: &Consequence) {
-        if let Some(patch) = &outcome.patch {
-            assert_eq!(patch.uid, self.service.uid);
-            self.service = patch.applied_to(&self.service, "w");
-        }
+    fn write(&mut self, patch: &StatusPatch) {
+        assert_eq!(patch.uid, self.service.uid);
+        self.service = patch.applied_to(&self.service, "w");
+        self.progress.write(Some(Written::of(&self.service)));
     }
 
     fn ensure(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
@@ -200,7 +190,8 @@ impl Stage {
         question: &Ensure,
         result: Result<&LoadBalancerAnswer, &Failure>,
     ) -> Consequence {
-        self.conclude(&BalancerCall::Ensure(question), result)
+        let targets = self.targets.clone();
+        self.conclude(&BalancerCall::Ensure(question, &targets), result)
     }
 
     fn update(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
@@ -231,7 +222,7 @@ impl Stage {
         let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, capability));
         let unproven = unproven.ok().flatten();
         let result = unproven.as_ref().map_or(result, Err);
-        self.conclude(&BalancerCall::Delete, result)
+        self.conclude(&BalancerCall::Delete { is_gone: false }, result)
     }
 
     fn conclude(
@@ -243,11 +234,14 @@ impl Stage {
         let facts = ServiceFacts {
             capability: &self.capability,
             targets: self.targets.revision(),
+            now: self.now,
             time_of_day: self.now,
         };
         let progress = &mut self.progress;
-        let outcome = progress.concluded(self.now, &self.service, call, &result, &facts);
-        self.write(&outcome);
+        let outcome = progress.concluded(&self.service, call, &result, &facts);
+        if let Some(patch) = &outcome.patch {
+            self.write(patch);
+        }
         outcome
     }
 
@@ -259,6 +253,7 @@ impl Stage {
     fn begin_term(&mut self, inheritance: Inheritance) {
         let mut progress = Progress::default();
         progress.begin_term(inheritance, &self.service, &self.facts());
+        progress.check_record(&self.service);
         self.progress = progress;
     }
 

@@ -1,9 +1,9 @@
 //! Ensures that no change asks for: they leave places to changes, and each Service is open to changes until its own.
 
-use outrigger_core::{annotations::ReadAnnotations, service::capability::Capability};
-use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
+use outrigger_kube::store::Origin;
 
 /// A Service as upstream's controller leaves it: with finalizer and addresses, without our record.
 pub(super) fn adopted(name: &str) -> serde_json::Value {
@@ -53,11 +53,7 @@ async fn bulk_ensures_come_after_targets_and_leave_places_to_changes() {
 }
 
 /// 20 Services that wait for eight others, half of the places, whose calls take a minute.
-async fn waiting(web: fn(&str) -> serde_json::Value) -> Rig {
-    waiting_with(Setup::default(), web).await
-}
-
-async fn waiting_with(setup: Setup, web: fn(&str) -> serde_json::Value) -> Rig {
+async fn waiting(setup: Setup) -> Rig {
     for n in 0..8 {
         setup.cluster.create_service(adopted(&format!("slow-{n}")));
         let slow = Effect::Hang {
@@ -71,7 +67,12 @@ async fn waiting_with(setup: Setup, web: fn(&str) -> serde_json::Value) -> Rig {
     let rig = Rig::with(setup).await;
     secs(1).await;
     for n in 0..20 {
-        rig.cluster.create_service(web(&format!("web-{n}")));
+        let name = format!("web-{n}");
+        rig.cluster.create_service(adopted(&name));
+        // A list brings it: one that the watch brings goes before bulk work.
+        let listed = rig.cluster.service(&format!("shop/{name}")).unwrap();
+        let listed = serde_json::from_value(listed).unwrap();
+        rig.services.apply(listed, Origin::List);
     }
     secs(1).await;
     rig
@@ -92,16 +93,9 @@ fn not_settled(rig: &Rig) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_waits_is_open_to_changes() {
-    let rig = waiting(adopted).await;
+    let rig = waiting(Setup::default()).await;
     assert_eq!(not_settled(&rig).len(), 20);
     let [edited, deleted, paused] = ["shop/web-3", "shop/web-4", "shop/web-5"];
-    // An earlier leader's last write: a reason to look, but no edit.
-    rig.cluster.change_service("shop/web-6", |service| {
-        service["status"]["conditions"] = json!([{
-            "type": "outrigger.dev/Waiting", "status": "True", "reason": "Paused", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }]);
-    });
     rig.cluster.change_service(edited, |service| {
         service["spec"]["ports"][0]["port"] = json!(81);
     });
@@ -127,7 +121,7 @@ async fn a_service_that_waits_is_open_to_changes() {
 async fn bulk_calls_leave_a_worker_to_those_who_ask_for_something() {
     let mut setup = Setup::default();
     setup.settings.workers = 2;
-    let rig = waiting_with(setup, adopted).await;
+    let rig = waiting(setup).await;
     let [edited, deleted] = ["shop/web-3", "shop/web-4"];
     rig.cluster.change_service(edited, |service| {
         service["spec"]["ports"][0]["port"] = json!(81);
@@ -148,7 +142,7 @@ async fn bulk_calls_leave_a_worker_to_those_who_ask_for_something() {
 /// Without a session it is not known what the provider reads of a Service.
 #[tokio::test(start_paused = true)]
 async fn an_edit_while_the_provider_is_away_does_not_wait() {
-    let rig = waiting(adopted).await;
+    let rig = waiting(Setup::default()).await;
     for n in (0..20).filter(|n| *n != 13) {
         let slow = Effect::Hang {
             duration: Some(Duration::from_mins(1)),
@@ -168,24 +162,6 @@ async fn an_edit_while_the_provider_is_away_does_not_wait() {
     secs(10).await;
     assert!(!not_settled(&rig).contains(&edited.into()));
     assert_eq!(not_settled(&rig).len(), 19);
-}
-
-/// The finalizer is written before the first call, and a Service that waits has none yet.
-#[tokio::test(start_paused = true)]
-async fn a_service_that_waits_without_finalizer_gets_no_update() {
-    let rig = waiting(|name| {
-        let mut bare = adopted(name);
-        bare["metadata"]["finalizers"] = json!([]);
-        bare
-    })
-    .await;
-    let updates = rig.calls("UpdateLoadBalancerNodes");
-    rig.leave("n1");
-    secs(20).await;
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), updates);
-    assert_eq!(not_settled(&rig).len(), 20);
-    secs(300).await;
-    assert!(not_settled(&rig).is_empty());
 }
 
 /// No Service is written before its call: the record keeps its hash, and the former configuration's name.
@@ -224,55 +200,6 @@ async fn another_configuration_of_the_provider_is_rolled_out_without_a_word() {
     assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
 }
 
-/// The provider restarts under a controller that has kept only the annotations that it read before, and the list that shows the
-/// others is no edit of a Service.
-#[tokio::test(start_paused = true)]
-async fn a_provider_that_reads_more_annotations_gets_them_as_bulk_work_without_a_word() {
-    let rig = Rig::start().await;
-    for n in 0..20 {
-        let mut web = service(&format!("web-{n}"));
-        web["metadata"]["annotations"] = json!({"example.com/team": "a"});
-        rig.cluster.create_service(web);
-    }
-    for n in 0..20 {
-        rig.ready(&format!("shop/web-{n}")).await;
-    }
-    rig.stop().await;
-    let mut provider = ProviderOptions::default();
-    let read = |prefixes: &[String]| {
-        ReadAnnotations::of_services(&Capability {
-            reads: prefixes
-                .iter()
-                .map(|prefix| prefix.as_str().into())
-                .collect(),
-            ..Capability::default()
-        })
-    };
-    let before = read(&provider.service_annotation_prefixes);
-    provider
-        .service_annotation_prefixes
-        .push("example.com/".into());
-    let now = read(&provider.service_annotation_prefixes);
-    let rig = Rig::with(Setup {
-        cluster: rig.cluster.clone(),
-        cloud: rig.cloud.clone(),
-        lease: rig.lease.clone(),
-        provider,
-        leads: false,
-        ..Setup::default()
-    })
-    .await;
-    rig.services.keep_annotations(&before);
-    rig.lead().await;
-    secs(5).await;
-    let (ensured, events) = (rig.calls("EnsureLoadBalancer"), rig.events());
-    assert_eq!(ensured, 20);
-    rig.services.keep_annotations(&now);
-    secs(120).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer"), 40);
-    assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
-}
-
 /// To a provider that takes one call at a time, new Services go before all bulk work that waits.
 #[tokio::test(start_paused = true)]
 async fn bulk_work_takes_no_call_from_a_change() {
@@ -303,7 +230,7 @@ async fn bulk_work_takes_no_call_from_a_change() {
 /// A call that could begin only after the end would keep the process from ending.
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_services_that_wait() {
-    let rig = waiting(adopted).await;
+    let rig = waiting(Setup::default()).await;
     rig.stop().await;
     secs(120).await;
     assert_eq!(not_settled(&rig).len(), 20);

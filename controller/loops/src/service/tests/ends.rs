@@ -238,7 +238,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
     web.annotations = web
         .annotations
         .with([("outrigger.dev/last-applied", record.as_str())]);
-    let answered = |disposition| {
+    let answered = |capability: &Arc<Capability>, disposition| {
         let raw = RawAnswer {
             disposition: Some(disposition),
             ..RawAnswer::default()
@@ -246,24 +246,16 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
         let answer = raw
             .check(LoadBalancerCall::Delete, &ForbiddenAddresses::default())
             .unwrap();
-        let unproven = lb.reconciler.cleanup.unproven(
-            &answer,
-            &web,
-            &lb.decisions.inputs_of(Arc::clone(&before)),
-        );
+        let inputs = lb.decisions.inputs_of(Arc::clone(capability));
+        let unproven = lb.reconciler.unproven(&answer, &web, &inputs);
         unproven.map(|failure| failure.class)
     };
-    assert_eq!(
-        answered(Disposition::NotManaged),
-        Some(ErrorClass::NotReady)
-    );
-    assert_eq!(answered(Disposition::Absent), None);
+    let not_managed = |capability| answered(capability, Disposition::NotManaged);
+    assert_eq!(not_managed(&now), Some(ErrorClass::NotReady));
+    assert_eq!(not_managed(&before), Some(ErrorClass::Unavailable));
     rig.wire.cut();
     rig.until("no session", |_| lb.decisions.capability().is_none())
         .await;
-    assert_eq!(
-        answered(Disposition::NotManaged),
-        Some(ErrorClass::Unavailable)
-    );
-    assert_eq!(answered(Disposition::Absent), None);
+    assert_eq!(not_managed(&now), Some(ErrorClass::Unavailable));
+    assert_eq!(answered(&before, Disposition::Absent), None);
 }

@@ -142,32 +142,6 @@ async fn the_clouds_own_words_are_shown_as_they_are() {
     assert_eq!(provisioned.unwrap()["message"], "quota exceeded");
 }
 
-/// It has no finalizer yet.
-#[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_the_desire_for_a_load_balancer() {
-    let rig = Rig::start().await;
-    let mut paused = service("web");
-    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
-    rig.cluster.create_service(paused);
-    secs(1).await;
-    assert_eq!(rig.condition(WEB, "Waiting").unwrap().1, "Paused");
-    rig.cluster
-        .change_service(WEB, |web| web["spec"]["type"] = json!("ClusterIP"));
-    secs(1).await;
-    assert_eq!(rig.condition(WEB, "Waiting"), None);
-    assert_eq!(rig.mutations(), 0);
-    // A Service that changed while no controller ran.
-    rig.cluster.change_service(WEB, |web| {
-        web["status"]["conditions"] = json!([{
-            "type": "outrigger.dev/Waiting", "status": "True", "reason": "Paused", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }]);
-    });
-    let rig = rig.restart().await;
-    secs(1).await;
-    assert_eq!(rig.condition(WEB, "Waiting"), None);
-}
-
 /// Names of the Services that have a load balancer, in order.
 fn served(rig: &Rig) -> Vec<String> {
     let all = rig.cloud.load_balancers();

@@ -165,7 +165,7 @@ proptest! {
             let result = match turn {
                 Turn::Declares(capability) => {
                     stage.capability = capability;
-                    stage.progress.provider_changed();
+                    stage.progress.provider_changed(&stage.service);
                     None
                 }
                 Turn::Ready => Some(Ok((Disposition::Ready, "192.0.2.7"))),

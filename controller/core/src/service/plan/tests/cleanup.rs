@@ -139,23 +139,19 @@ fn a_service_that_is_gone() {
     let stage = Stage::settled();
     let mut progress = Progress::default();
     assert!(matches!(progress.clean_up(at(0)), Step::Delete { .. }));
-    let outcome = progress.deleted(
-        at(0),
-        None,
-        Err(&failure(ErrorClass::Quota)),
-        &stage.facts(),
-    );
-    assert_eq!(
-        (reasons(&outcome), &outcome.patch),
-        (vec!["DeleteLoadBalancerFailed"], &None)
-    );
+    let mut conclude = |result| {
+        let call = BalancerCall::Delete { is_gone: true };
+        progress.concluded(&stage.service, &call, &result, &stage.facts())
+    };
+    let outcome = conclude(Err(Box::new(failure(ErrorClass::Quota))));
+    assert_eq!(reasons(&outcome), ["DeleteLoadBalancerFailed"]);
     assert_eq!(
         &*outcome.events[0].message,
         "Error deleting load balancer: no luck"
     );
     assert_eq!(outcome.requeue, Some(Requeue::BackOff));
     let absent = answer(LoadBalancerCall::Delete, Disposition::Absent, "");
-    let outcome = progress.deleted(at(0), None, Ok(&absent), &stage.facts());
+    let outcome = conclude(Ok(absent));
     assert_eq!(
         (reasons(&outcome), outcome.requeue),
         (vec!["DeletedLoadBalancer"], None)

@@ -16,12 +16,8 @@ fn a_new_service() {
     let question = stage.question();
     assert_eq!(question.cause, EnsureCause::New);
     assert_eq!(question.manner, Manner::Announced);
-    assert_eq!(question.revision, *stage.targets.revision());
-    let events: Vec<_> = question
-        .events
-        .iter()
-        .map(|e| (&*e.reason, &*e.message))
-        .collect();
+    let events = question.events(&stage.targets);
+    let events: Vec<_> = events.iter().map(|e| (&*e.reason, &*e.message)).collect();
     assert_eq!(events, [("EnsuringLoadBalancer", "Ensuring load balancer")]);
 
     let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
@@ -38,7 +34,7 @@ fn a_new_service() {
 fn an_empty_set_of_targets_makes_an_event_and_is_ensured() {
     let mut stage = Stage::new(load_balancer("web"));
     stage.targets = nodes("");
-    let events = stage.question().events;
+    let events = stage.question().events(&stage.targets);
     let reasons: Vec<_> = events.iter().map(|e| (e.kind, &*e.reason)).collect();
     let expected = [
         (EventType::Normal, "EnsuringLoadBalancer"),
@@ -69,7 +65,7 @@ fn a_provider_at_work_is_asked_again_when_it_wants() {
     stage.now = at(10);
     let question = stage.question();
     assert_eq!(question.cause, EnsureCause::Continued);
-    assert!(question.events.is_empty());
+    assert!(question.events(&stage.targets).is_empty());
     let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     assert_eq!(
         reasons(&stage.answer(&question, Ok(&ready))),
@@ -95,10 +91,14 @@ fn conditions_have_the_time_of_day() {
     let facts = ServiceFacts {
         capability: &stage.capability,
         targets: stage.targets.revision(),
+        now: at(0),
         time_of_day: at(1_500),
     };
-    let progress = &mut stage.progress;
-    let outcome = progress.ensured(at(0), &stage.service, &ensure, Ok(&ready), &facts);
+    let (progress, call) = (
+        &mut stage.progress,
+        BalancerCall::Ensure(&ensure, &stage.targets),
+    );
+    let outcome = progress.concluded(&stage.service, &call, &Ok(ready), &facts);
     let service = outcome.patch.unwrap().applied_to(&stage.service, "w");
     let accepted = service.condition(ACCEPTED).unwrap();
     assert_eq!(accepted.last_transition_time, Some(at(1_500)));
@@ -121,7 +121,7 @@ fn a_service_that_is_not_managed() {
     stage.targets = nodes("n4");
     assert_eq!(stage.next(), Step::Idle);
     stage.service.spec.ports[0].port = 81;
-    assert_eq!(stage.question().cause, EnsureCause::Changed);
+    assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
 /// The Service says so, and the provider is asked again with a back-off; an address that is there stays.
@@ -188,11 +188,10 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
     assert!(compared.progress.observed(&compared.service, &observation));
     let mut restarted = not_managed();
     restarted.restart();
-    restarted.progress.doubt();
+    restarted.progress.provider_changed(&restarted.service);
     for mut stage in [compared, restarted] {
         assert!(is_background(&stage));
         let mut again = stage.clone();
-        let mut edited = stage.clone();
         stage.ensured(Disposition::Ready, "192.0.2.7");
         assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InSync");
         assert_eq!(stage.next(), Step::Idle);
@@ -203,11 +202,6 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
         let same = answer(LoadBalancerCall::Ensure, Disposition::NotManaged, "");
         assert_eq!(again.ensure(Ok(&same)), Consequence::default());
         assert_eq!(again.next(), Step::Idle);
-
-        // A change does not wait in the background with it.
-        edited.service.spec.ports[0].port = 82;
-        edited.progress.edited(&edited.service, &edited.capability);
-        assert_eq!(edited.question().manner, Manner::Announced);
     }
     // The provider's word stands as long as it says the same.
     let mut stage = not_managed();

@@ -48,7 +48,7 @@ fn an_error_is_shown_and_tried_again() {
             assert_eq!(stage.next(), Step::Idle, "{class:?}");
         } else {
             // It is announced on each try, as upstream does.
-            let events = stage.question().events;
+            let events = stage.question().events(&stage.targets);
             assert_eq!(&*events[0].reason, "EnsuringLoadBalancer", "{class:?}");
         }
     }
@@ -120,7 +120,8 @@ fn a_service_that_is_wrong_in_itself() {
     nodes_changed.targets = nodes("n1");
     assert_eq!(nodes_changed.next(), Step::Update);
     let mut other_provider = stage.clone();
-    other_provider.progress.provider_changed();
+    let service = &other_provider.service;
+    other_provider.progress.provider_changed(service);
     assert!(matches!(other_provider.next(), Step::Ensure(_)));
     let mut restarted = stage.clone();
     restarted.restart();
@@ -129,7 +130,6 @@ fn a_service_that_is_wrong_in_itself() {
     assert!(matches!(stage.next(), Step::Ensure(_)));
 }
 
-/// "Waiting for the provider" beside what it answered is a contradiction.
 #[test]
 fn accepted_follows_the_first_answer() {
     let in_progress = ErrorClass::InProgress { retry_after: None };
@@ -139,9 +139,9 @@ fn accepted_follows_the_first_answer() {
         (ErrorClass::Forbidden, "True:Accepted"),
         (in_progress, "True:Accepted"),
         (ErrorClass::Invalid, "False:Invalid"),
-        (ErrorClass::Transient, "Unknown:Transient"),
-        (ErrorClass::Malformed, "Unknown:Malformed"),
         // Nothing was said about this Service.
+        (ErrorClass::Transient, "Unknown:Pending"),
+        (ErrorClass::Malformed, "Unknown:Pending"),
         (ErrorClass::Unavailable, "Unknown:Pending"),
     ] {
         let mut stage = Stage::new(load_balancer("web"));

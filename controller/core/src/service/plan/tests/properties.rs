@@ -138,9 +138,6 @@ proptest! {
             // Whatever is called has its finalizer first, and is wanted.
             let ownership = Ownership::of(&stage.service, Some(&stage.capability));
             match stage.next() {
-                Step::Ensure(Ensure { prepare, .. }) if !stage.service.has_finalizer() => {
-                    prop_assert!(prepare.is_some_and(|patch| patch.finalizer.is_some()));
-                }
                 Step::Ensure(_) | Step::Update => {
                     prop_assert!(stage.service.has_finalizer());
                     prop_assert!(stage.service.deleted.is_none() && !stage.service.is_paused());
@@ -150,7 +147,7 @@ proptest! {
                 Step::Idle | Step::Hold { .. } | Step::At(_) | Step::Write(_) => {}
             }
         }
-        stage.progress.provider_changed();
+        stage.progress.provider_changed(&stage.service);
         let mut calls = 0;
         loop {
             let disposition = match stage.step() {

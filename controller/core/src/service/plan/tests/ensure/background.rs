@@ -13,7 +13,7 @@ fn a_restart_over_a_settled_service_does_nothing() {
 #[test]
 fn why_a_load_balancer_is_ensured_after_a_restart() {
     type Case = (&'static str, fn(&mut Stage), Option<(EnsureCause, bool)>);
-    let cases: [Case; 8] = [
+    let cases: [Case; 7] = [
         (
             "port",
             |s| s.service.spec.ports[0].port = 81,
@@ -28,17 +28,6 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
             "configuration",
             |s| s.capability.configuration_revision = "r2".into(),
             Some((EnsureCause::Reconfigured, true)),
-        ),
-        (
-            "no record",
-            |s| {
-                s.service.annotations = s
-                    .service
-                    .annotations
-                    .clone()
-                    .without(ANNOTATION_LAST_APPLIED);
-            },
-            Some((EnsureCause::Unrecorded, true)),
         ),
         (
             "another provider's record",
@@ -71,8 +60,8 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
     ];
     for (what, edit, expected) in cases {
         let mut stage = Stage::settled();
-        stage.restart();
         edit(&mut stage);
+        stage.restart();
         let work = match stage.step() {
             Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
             Step::Idle | Step::Hold { .. } => None,
@@ -90,10 +79,11 @@ fn background_calls_are_quiet() {
         stage.service.annotations = StringMap::default();
         stage.service.conditions = [].into();
         stage.restart();
+        stage.updated(Disposition::Ready, "");
         stage
     };
     let mut stage = unrecorded();
-    assert!(stage.question().events.is_empty());
+    assert!(stage.question().events(&stage.targets).is_empty());
     let outcome = stage.ensured(Disposition::Ready, "192.0.2.7");
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
     assert_eq!(stage.next(), Step::Idle);
@@ -126,55 +116,6 @@ fn a_reconfigured_provider_is_background_work_without_a_write_before() {
     assert!(!is_background(&stage));
 }
 
-/// Nothing but the provider's version has changed.
-#[test]
-fn other_annotations_that_are_read_are_background_work() {
-    let mut stage = Stage::new(load_balancer("web"));
-    stage.annotate("example.com/new", "1");
-    stage.annotate("example.com/status-id", "lb-1");
-    stage.capability.reads = ["example.com/old".into()].into();
-    stage.ensured(Disposition::Ready, "192.0.2.7");
-    let edits: [fn(&mut Capability); 3] = [
-        |capability| capability.reads = ["example.com/".into()].into(),
-        |capability| capability.reads = [].into(),
-        |capability| {
-            capability.reads = [].into();
-            capability.effects.annotations = [].into();
-        },
-    ];
-    for edit in edits {
-        let mut upgraded = stage.clone();
-        upgraded.restart();
-        edit(&mut upgraded.capability);
-        assert!(is_background(&upgraded));
-        let question = upgraded.question();
-        assert_eq!(
-            (question.cause, question.events.len()),
-            (EnsureCause::Reconfigured, 0)
-        );
-        let mut edited = upgraded.clone();
-        let outcome = upgraded.answer(
-            &question,
-            Ok(&answer(
-                LoadBalancerCall::Ensure,
-                Disposition::Ready,
-                "192.0.2.7",
-            )),
-        );
-        assert!(outcome.events.is_empty());
-        assert_eq!(upgraded.next(), Step::Idle);
-        // A change leaves the background.
-        edited.service.spec.ports[0].port = 81;
-        edited.progress.edited(&edited.service, &edited.capability);
-        assert_eq!(edited.question().manner, Manner::Announced);
-    }
-    // As long as no annotation of the Service is concerned, nothing is to be done.
-    let mut other = stage.clone();
-    other.restart();
-    other.capability.reads = ["example.com/old".into(), "another.example/".into()].into();
-    assert_eq!(other.next(), Step::Idle);
-}
-
 /// The call may have worked.
 #[test]
 fn a_configuration_that_is_taken_back_after_a_failure_is_applied_again() {
@@ -184,29 +125,6 @@ fn a_configuration_that_is_taken_back_after_a_failure_is_applied_again() {
     stage.ensure(Err(&failure(ErrorClass::Transient)));
     stage.capability = capability();
     assert_eq!(stage.question().cause, EnsureCause::Reconfigured);
-}
-
-/// Without a record a change looks like no change.
-#[test]
-fn a_change_of_a_service_without_record_is_no_background_work() {
-    let mut stage = Stage::settled();
-    stage.service.annotations = stage
-        .service
-        .annotations
-        .clone()
-        .without(ANNOTATION_LAST_APPLIED);
-    assert!(is_background(&stage));
-    stage.progress.edited(&stage.service, &stage.capability);
-    assert!(!is_background(&stage));
-    let ensure = stage.question();
-    assert_eq!(
-        (ensure.cause, ensure.manner),
-        (EnsureCause::Changed, Manner::Announced)
-    );
-    // Nothing is remembered of others.
-    let mut stage = Stage::settled();
-    stage.progress.edited(&stage.service, &stage.capability);
-    assert_eq!(stage.next(), Step::Idle);
 }
 
 /// A cloud that lists one of two addresses for a moment takes no traffic from the other one. A comparison that finds one gone has

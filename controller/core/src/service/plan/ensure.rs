@@ -1,4 +1,29 @@
-//! Why a load balancer is ensured, and how.
+//! An Ensure: why it is made, and how.
+
+use crate::{event::EventContent, service::last_applied::Hash, targets::Targets};
+
+/// A call of `EnsureLoadBalancer`, with all that is needed to make it and to read its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ensure {
+    /// Why.
+    pub cause: EnsureCause,
+    /// Hash of its inputs, taken when the call is planned, since the Service may change meanwhile.
+    pub hash: Hash,
+    /// How it is announced and paced.
+    pub manner: Manner,
+}
+
+impl Ensure {
+    /// The events before the call with these targets.
+    pub fn events(&self, targets: &Targets) -> Vec<EventContent> {
+        if self.manner != Manner::Announced || self.cause == EnsureCause::Continued {
+            return Vec::new();
+        }
+        let no_nodes = targets.is_empty().then(EventContent::no_nodes);
+        let events = [EventContent::ensuring()].into_iter();
+        events.chain(no_nodes).collect()
+    }
+}
 
 /// How an Ensure is announced and paced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,28 +84,6 @@ impl EnsureCause {
             Self::NotWritten => "not_written",
             Self::AddressesLost => "addresses_lost",
             Self::Drifted => "drifted",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::EnsureCause;
-
-    #[test]
-    fn a_label_is_the_name_in_snake_case() {
-        for cause in [
-            EnsureCause::New,
-            EnsureCause::TargetsFailed,
-            EnsureCause::NotWritten,
-        ] {
-            let name = format!("{cause:?}");
-            let words = name.chars().flat_map(|c| {
-                let space = c.is_uppercase().then_some('_');
-                space.into_iter().chain(c.to_lowercase())
-            });
-            let words: String = words.collect();
-            assert_eq!(cause.as_str(), words.trim_start_matches('_'));
         }
     }
 }
