@@ -36,11 +36,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    runtime::Handle,
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::{runtime::Handle, sync::Notify, time::sleep};
 use tower::BoxError;
 
 use self::{
@@ -66,8 +62,6 @@ const USER: &str = "user";
 /// A request that may change an object, once it was carried out.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// When.
-    pub at: Instant,
     /// Its client, and its object.
     pub request: Request,
     /// The HTTP status of its answer.
@@ -140,20 +134,8 @@ impl ApiServer {
     }
 
     /// Calls `faults` for each change that a watch is about to show.
-    pub fn set_watch_faults(
-        &self,
-        faults: impl FnMut(&Request, &Change) -> Delivery + Send + 'static,
-    ) {
+    pub fn set_watch_faults(&self, faults: impl FnMut(&Request) -> Delivery + Send + 'static) {
         self.shared.lock().watch_faults = Some(Box::new(faults));
-    }
-
-    /// Ends all faults, also those of changes that are held back.
-    pub fn end_faults(&self) {
-        let mut shared = self.shared.lock();
-        shared.request_faults = None;
-        shared.watch_faults = None;
-        drop(shared);
-        self.changed.notify_waiters();
     }
 
     /// The newest version.
@@ -193,16 +175,6 @@ impl ApiServer {
     pub fn create(&self, path: &str, object: &Value) -> Result<Value, Value> {
         self.ask(
             &Method::POST,
-            path,
-            "application/json",
-            object.to_string().as_bytes(),
-        )
-    }
-
-    /// Replaces the object at `path`.
-    pub fn update(&self, path: &str, object: &Value) -> Result<Value, Value> {
-        self.ask(
-            &Method::PUT,
             path,
             "application/json",
             object.to_string().as_bytes(),
@@ -250,13 +222,9 @@ impl ApiServer {
     fn about(client: &str, incoming: &Incoming) -> Result<(Request, Target), Status> {
         let target = Target::of(&incoming.path)?;
         let is_watch = matches!(query(&incoming.query, "watch"), "true" | "1");
-        let verb = match Verb::of(&incoming.method, &target, is_watch)? {
-            Verb::Watch if query(&incoming.query, "sendInitialEvents") == "true" => Verb::Stream,
-            verb => verb,
-        };
         let request = Request {
             client: client.to_owned(),
-            verb,
+            verb: Verb::of(&incoming.method, &target, is_watch)?,
             resource: target.resource.plural,
             path: incoming.path.clone(),
         };
@@ -276,7 +244,7 @@ impl ApiServer {
             ));
         }
         let (request, target) = Self::about(client, incoming)?;
-        if matches!(request.verb, Verb::Watch | Verb::Stream) {
+        if request.verb == Verb::Watch {
             let (pairs, is_partial) = (&incoming.query, incoming.is_partial);
             let watch = Watch::open(self.clone(), request, target, pairs, is_partial, past)?;
             return Ok(Served::Watch(Box::new(watch)));
@@ -301,9 +269,7 @@ impl ApiServer {
         };
         let has_changed = change.is_some();
         if request.verb.writes() {
-            let at = Instant::now();
             writes.push(Write {
-                at,
                 request,
                 code,
                 change,

@@ -715,7 +715,7 @@ impl World {
         self.api
             .set_faults(move |request| requests.lock().on_request(request));
         self.api
-            .set_watch_faults(move |request, _| events.lock().on_event(request));
+            .set_watch_faults(move |request| events.lock().on_event(request));
     }
 }
 
@@ -775,9 +775,7 @@ impl Network {
                     continue;
                 }
                 Wrong::Behind(versions) => match request.verb {
-                    Verb::List | Verb::Stream => {
-                        FaultKind::Past(self.version.saturating_sub(*versions))
-                    }
+                    Verb::List => FaultKind::Past(self.version.saturating_sub(*versions)),
                     Verb::Watch => FaultKind::Refused(410),
                     _ => continue,
                 },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{resource::Verb, store::Change};
+use super::resource::Verb;
 
 /// A request, as far as a fault depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,14 +54,12 @@ pub enum Delivery {
     Now,
     /// Then, and those after it too.
     At(Instant),
-    /// Never; those after it are not concerned.
-    Never,
     /// The connection breaks.
     Cut,
 }
 
 pub(super) type RequestFaults = Box<dyn FnMut(&Request) -> Fault + Send>;
-pub(super) type WatchFaults = Box<dyn FnMut(&Request, &Change) -> Delivery + Send>;
+pub(super) type WatchFaults = Box<dyn FnMut(&Request) -> Delivery + Send>;
 
 /// A connection that broke.
 #[derive(Debug, thiserror::Error)]

@@ -25,19 +25,19 @@ const fn core(plural: &'static str, kind: &'static str, is_namespaced: bool) -> 
 /// The kind of requests for certificates.
 pub(super) const CERTIFICATE_REQUEST: &str = "CertificateSigningRequest";
 
+pub(super) const LEASE: &str = "Lease";
+
 pub(super) static NAMESPACES: Resource = core("namespaces", "Namespace", false);
 
-static RESOURCES: [&Resource; 9] = [
+static RESOURCES: [&Resource; 7] = [
     &NAMESPACES,
     &core("nodes", "Node", false),
     &core("services", "Service", true),
     &core("persistentvolumes", "PersistentVolume", false),
     &core("events", "Event", true),
-    &core("secrets", "Secret", true),
-    &core("configmaps", "ConfigMap", true),
     &Resource {
         plural: "leases",
-        kind: "Lease",
+        kind: LEASE,
         group: "coordination.k8s.io",
         is_namespaced: true,
     },
@@ -57,16 +57,6 @@ impl Resource {
             CERTIFICATE_REQUEST => Some("approval"),
             _ => None,
         }
-    }
-
-    /// True if a PUT makes an object that is not there.
-    pub(super) fn creates_on_update(&self) -> bool {
-        matches!(self.kind, "Service" | "Event" | "Lease")
-    }
-
-    /// True if a PUT needs no resourceVersion.
-    pub(super) fn updates_any_version(&self) -> bool {
-        self.kind != "Lease"
     }
 
     /// True if the answer to a deletion is the object.
@@ -179,8 +169,6 @@ pub enum Verb {
     List,
     /// Changes of a collection.
     Watch,
-    /// All objects of a collection, and then its changes: a watch with `sendInitialEvents`.
-    Stream,
     /// POST.
     Create,
     /// PUT.
@@ -219,6 +207,6 @@ impl Verb {
 
     /// True if it may change an object.
     pub const fn writes(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch | Self::Stream)
+        !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }

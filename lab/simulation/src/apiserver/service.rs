@@ -1,39 +1,43 @@
-//! Services: defaults, cluster IPs and ports that the server allocates, and what validation refuses.
+//! Services of the types ClusterIP and LoadBalancer with one IPv4 address: defaults, addresses and ports that the server
+//! allocates, and what validation refuses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::{
     shape::{list, set, text},
-    status::Cause,
+    status::{Cause, Status},
     store::Store,
 };
 
-fn is(service: &Value, kind: &str) -> bool {
-    text(service, "/spec/type") == kind
+/// # Errors
+/// 501 for what this server leaves out.
+pub(super) fn check_is_known(service: &Value) -> Result<(), Status> {
+    let spec = &service["spec"];
+    let is_known = matches!(
+        text(service, "/spec/type"),
+        "" | "ClusterIP" | "LoadBalancer"
+    ) && matches!(text(service, "/spec/ipFamilyPolicy"), "" | "SingleStack")
+        && spec["clusterIP"] != "None"
+        && spec["loadBalancerClass"].is_null();
+    let left_out = "other types, headless Services, second families and classes";
+    is_known
+        .then_some(())
+        .ok_or_else(|| Status::left_out(left_out))
 }
 
-fn is_external(service: &Value) -> bool {
-    is(service, "LoadBalancer") || is(service, "NodePort")
-}
-
-fn has_cluster_ip(service: &Value) -> bool {
-    !is(service, "ExternalName")
-}
-
-fn is_headless(service: &Value) -> bool {
-    text(service, "/spec/clusterIP") == "None"
+fn is_load_balancer(service: &Value) -> bool {
+    text(service, "/spec/type") == "LoadBalancer"
 }
 
 fn has_node_ports(service: &Value) -> bool {
-    let gives = &service["spec"]["allocateLoadBalancerNodePorts"];
-    is(service, "NodePort") || is(service, "LoadBalancer") && *gives == true
+    is_load_balancer(service) && service["spec"]["allocateLoadBalancerNodePorts"] == true
 }
 
 fn has_health_check(service: &Value) -> bool {
-    is(service, "LoadBalancer") && text(service, "/spec/externalTrafficPolicy") == "Local"
+    is_load_balancer(service) && text(service, "/spec/externalTrafficPolicy") == "Local"
 }
 
 fn ports(service: &mut Value) -> impl Iterator<Item = &mut Value> {
@@ -52,17 +56,14 @@ fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
 
 /// Fills in the fields that a client may leave out.
 pub(super) fn defaults(service: &mut Value) {
-    default(&mut service["spec"], "sessionAffinity", "None");
-    default(&mut service["spec"], "type", "ClusterIP");
-    let (is_external, is_load_balancer) = (is_external(service), is(service, "LoadBalancer"));
-    if has_cluster_ip(service) {
-        default(&mut service["spec"], "internalTrafficPolicy", "Cluster");
-    }
-    if is_external {
-        default(&mut service["spec"], "externalTrafficPolicy", "Cluster");
-    }
-    if is_load_balancer {
-        default(&mut service["spec"], "allocateLoadBalancerNodePorts", true);
+    let spec = &mut service["spec"];
+    default(spec, "sessionAffinity", "None");
+    default(spec, "type", "ClusterIP");
+    default(spec, "internalTrafficPolicy", "Cluster");
+    if is_load_balancer(service) {
+        let spec = &mut service["spec"];
+        default(spec, "externalTrafficPolicy", "Cluster");
+        default(spec, "allocateLoadBalancerNodePorts", true);
         let ingress = service.pointer_mut("/status/loadBalancer/ingress");
         for entry in ingress.and_then(Value::as_array_mut).into_iter().flatten() {
             if entry["ip"].is_string() {
@@ -89,7 +90,13 @@ impl Allocator<'_> {
         if let Some(old) = old {
             keep_allocated(new, old);
         }
-        self.cluster_ips(new, old);
+        let spec = &mut new["spec"];
+        default(spec, "ipFamilyPolicy", "SingleStack");
+        default(spec, "ipFamilies", json!(["IPv4"]));
+        if spec["clusterIP"].is_null() {
+            spec["clusterIP"] = self.cluster_ip();
+        }
+        spec["clusterIPs"] = json!([spec["clusterIP"]]);
         if has_node_ports(new) {
             let mut given: Vec<(Value, Value)> = Vec::new();
             for port in ports(new).filter(|port| port["nodePort"].is_null()) {
@@ -107,58 +114,11 @@ impl Allocator<'_> {
         }
     }
 
-    fn cluster_ips(&mut self, service: &mut Value, old: Option<&Value>) {
-        if !has_cluster_ip(service) {
-            return;
-        }
-        let is_headless = is_headless(service);
-        let is_any_family = is_headless && service["spec"]["selector"].is_null();
-        let before = old.map_or(Value::Null, |old| old["spec"]["ipFamilyPolicy"].clone());
-        let policy = match before {
-            Value::Null if is_any_family => json!("RequireDualStack"),
-            Value::Null => json!("SingleStack"),
-            before => before,
-        };
-        let spec = &mut service["spec"];
-        default(spec, "ipFamilyPolicy", policy);
-        let is_single = spec["ipFamilyPolicy"] == "SingleStack";
-        default(spec, "ipFamilies", json!(["IPv4"]));
-        if let (false, Some([family])) =
-            (is_single, spec["ipFamilies"].as_array().map(Vec::as_slice))
-        {
-            let other = if family == "IPv4" { "IPv6" } else { "IPv4" };
-            spec["ipFamilies"] = json!([family, other]);
-        }
-        let mut ips = list(service, "/spec/clusterIPs").to_vec();
-        ips.extend(
-            service["spec"]
-                .get("clusterIP")
-                .filter(|_| ips.is_empty())
-                .cloned(),
-        );
-        if !is_headless {
-            let families = list(service, "/spec/ipFamilies").iter().skip(ips.len());
-            ips.extend(
-                families
-                    .map(|family| self.cluster_ip(family == "IPv6"))
-                    .collect::<Vec<_>>(),
-            );
-        }
-        service["spec"]["clusterIP"] = json!(ips.first());
-        service["spec"]["clusterIPs"] = json!(ips);
-    }
-
-    fn cluster_ip(&mut self, is_v6: bool) -> Value {
+    fn cluster_ip(&mut self) -> Value {
         loop {
-            let number = self.rng.u16(16..);
-            let [high, low] = number.to_be_bytes();
-            let ip = if is_v6 {
-                IpAddr::from(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, number))
-            } else {
-                Ipv4Addr::new(10, 96, high, low).into()
-            };
-            let ip = json!(ip);
-            if !self.is_used(|service| list(service, "/spec/clusterIPs").contains(&ip)) {
+            let [high, low] = self.rng.u16(16..).to_be_bytes();
+            let ip = json!(Ipv4Addr::new(10, 96, high, low));
+            if !self.is_used(|service| service["spec"]["clusterIP"] == ip) {
                 return ip;
             }
         }
@@ -186,16 +146,8 @@ impl Allocator<'_> {
 
 /// Values that a client did not repeat.
 fn keep_allocated(new: &mut Value, old: &Value) {
-    if has_cluster_ip(new) && has_cluster_ip(old) {
-        let ip = old["spec"]["clusterIP"].clone();
-        default(&mut new["spec"], "clusterIP", ip);
-        let is_other = new["spec"]["clusterIP"] != old["spec"]["clusterIP"];
-        let ips = old["spec"]["clusterIPs"].clone();
-        default(&mut new["spec"], "clusterIPs", ips);
-        if is_other && new["spec"]["clusterIPs"] == old["spec"]["clusterIPs"] {
-            new["spec"]["clusterIPs"] = json!([new["spec"]["clusterIP"]]);
-        }
-    }
+    let ip = old["spec"]["clusterIP"].clone();
+    default(&mut new["spec"], "clusterIP", ip);
     if has_node_ports(new) && has_node_ports(old) {
         let before = list(old, "/spec/ports");
         let node_ports = list(new, "/spec/ports")
@@ -225,52 +177,28 @@ fn keep_allocated(new: &mut Value, old: &Value) {
 /// Removes what `new` was given for the type that `old` has, unless the user changed it.
 pub(super) fn drop_what_the_type_has_not(new: &mut Value, old: &Value) {
     let mut gone = Vec::new();
-    if has_cluster_ip(old) && !has_cluster_ip(new) {
-        let ips = ["clusterIP", "clusterIPs"];
-        if ips
-            .iter()
-            .all(|field| new["spec"][field] == old["spec"][field])
-        {
-            gone.extend(ips);
-        }
-        gone.extend(["ipFamilies", "ipFamilyPolicy"]);
-    }
     if has_health_check(old) && !has_health_check(new) {
         gone.push("healthCheckNodePort");
     }
-    if is(old, "LoadBalancer") && !is(new, "LoadBalancer") {
-        gone.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
-    }
-    if is_external(old) && !is_external(new) {
-        gone.push("externalTrafficPolicy");
-        let before: Vec<_> = list(old, "/spec/ports")
-            .iter()
-            .map(|port| &port["nodePort"])
-            .collect();
-        let node_ports = || {
-            list(new, "/spec/ports")
-                .iter()
-                .map(|port| &port["nodePort"])
-        };
-        if node_ports().all(|port| port.is_null() || before.contains(&port)) {
+    if is_load_balancer(old) && !is_load_balancer(new) {
+        gone.extend(["allocateLoadBalancerNodePorts", "externalTrafficPolicy"]);
+        let node_port = |port: &Value| port["nodePort"].clone();
+        let before: Vec<_> = list(old, "/spec/ports").iter().map(node_port).collect();
+        let mut now = list(new, "/spec/ports").iter().map(node_port);
+        if now.all(|port| port.is_null() || before.contains(&port)) {
             for port in ports(new).filter_map(Value::as_object_mut) {
                 port.remove("nodePort");
             }
         }
     }
-    let (is_load_balancer, has_cluster_ip) = (is(new, "LoadBalancer"), has_cluster_ip(new));
-    let spec = new["spec"].as_object_mut();
-    if let Some(spec) = spec {
+    if let Some(spec) = new["spec"].as_object_mut() {
         for field in gone {
             if spec.get(field) == old["spec"].get(field) {
                 spec.remove(field);
             }
         }
-        if !has_cluster_ip {
-            spec.remove("internalTrafficPolicy");
-        }
     }
-    if !is_load_balancer {
+    if !is_load_balancer(new) {
         new["status"]["loadBalancer"] = json!({});
     }
 }
@@ -280,47 +208,20 @@ const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'
 /// The faults of metadata and spec of `new`, which replaces `old`.
 pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
     let spec = &new["spec"];
-    if let Some(old) = old {
-        let both = |has: fn(&Value) -> bool| has(old) && has(new);
-        let (before, now) = (list(old, "/spec/clusterIPs"), list(new, "/spec/clusterIPs"));
-        let first = before.first().zip(now.first());
-        if both(has_cluster_ip) && first.is_some_and(|(before, now)| before != now) {
-            let value = &spec["clusterIPs"];
-            causes.push(Cause::invalid(
-                "spec.clusterIPs[0]",
-                value,
-                "may not change once set",
-            ));
-        }
-        let class = &spec["loadBalancerClass"];
-        if both(|s| is(s, "LoadBalancer")) && *class != old["spec"]["loadBalancerClass"] {
-            causes.push(Cause::invalid(
-                "spec.loadBalancerClass",
-                class,
-                "may not change once set",
-            ));
-        }
-        let health = "healthCheckNodePort";
-        if both(has_health_check) && spec[health] != old["spec"][health] {
-            causes.push(Cause::forbidden(
-                format!("spec.{health}"),
-                "field is immutable",
-            ));
-        }
+    let health = "healthCheckNodePort";
+    if let Some(old) = old
+        && has_health_check(old)
+        && has_health_check(new)
+        && spec[health] != old["spec"][health]
+    {
+        causes.push(Cause::forbidden(
+            format!("spec.{health}"),
+            "field is immutable",
+        ));
     }
     let all = list(new, "/spec/ports");
-    if all.is_empty() && !is_headless(new) && has_cluster_ip(new) {
+    if all.is_empty() {
         causes.push(Cause::required("spec.ports", ""));
-    }
-    if is_external(new) && is_headless(new) {
-        let why = format!(
-            "may not be set to 'None' for {} services",
-            text(new, "/spec/type")
-        );
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &json!("None"), &why));
-    }
-    if !has_cluster_ip(new) && text(new, "/spec/externalName").is_empty() {
-        causes.push(Cause::required("spec.externalName", ""));
     }
     for (at, port) in all.iter().enumerate() {
         let field = format!("spec.ports[{at}]");
@@ -345,7 +246,7 @@ pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
         }
     }
     for (at, port) in all.iter().enumerate() {
-        if is(new, "ClusterIP") && !port["nodePort"].is_null() {
+        if !is_load_balancer(new) && !port["nodePort"].is_null() {
             let field = format!("spec.ports[{at}].nodePort");
             causes.push(Cause::forbidden(
                 field,
@@ -383,24 +284,23 @@ pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
             ));
         }
     }
-    if !is(new, "LoadBalancer") {
+    if !is_load_balancer(new) {
         for (field, path) in [
             ("loadBalancerSourceRanges", "spec.LoadBalancerSourceRanges"),
             (
                 "allocateLoadBalancerNodePorts",
                 "spec.allocateLoadBalancerNodePorts",
             ),
-            ("loadBalancerClass", "spec.loadBalancerClass"),
         ] {
             if !spec[field].is_null() {
                 causes.push(Cause::forbidden(path, FOR_LOAD_BALANCERS));
             }
         }
-    }
-    if !is_external(new) && !spec["externalTrafficPolicy"].is_null() {
-        let why = "may only be set for externally-accessible services";
         let value = &spec["externalTrafficPolicy"];
-        causes.push(Cause::invalid("spec.externalTrafficPolicy", value, why));
+        if !value.is_null() {
+            let why = "may only be set for externally-accessible services";
+            causes.push(Cause::invalid("spec.externalTrafficPolicy", value, why));
+        }
     }
 }
 
@@ -408,7 +308,7 @@ pub(super) fn check(causes: &mut Vec<Cause>, new: &Value, old: Option<&Value>) {
 pub(super) fn check_status(causes: &mut Vec<Cause>, service: &Value) {
     let field = "status.loadBalancer.ingress";
     let ingress = list(service, "/status/loadBalancer/ingress");
-    if !ingress.is_empty() && !is(service, "LoadBalancer") {
+    if !ingress.is_empty() && !is_load_balancer(service) {
         let why = "may only be used when `spec.type` is 'LoadBalancer'";
         causes.push(Cause::forbidden(field, why));
         return;

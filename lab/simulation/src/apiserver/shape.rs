@@ -63,7 +63,6 @@ pub(super) fn always(kind: &str) -> Value {
             "metadata": {}, "involvedObject": {}, "source": {}, "firstTimestamp": null, "lastTimestamp": null,
             "eventTime": null, "reportingComponent": "", "reportingInstance": "",
         }),
-        "Secret" | "ConfigMap" => json!({"metadata": {}}),
         "Lease" => json!({"metadata": {}, "spec": {}}),
         _ => json!({"metadata": {}, "spec": {}, "status": {}}),
     }

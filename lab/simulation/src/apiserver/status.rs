@@ -137,12 +137,6 @@ impl Status {
         Self::refused(&resource.qualified_kind(), name, details, causes)
     }
 
-    /// The query of a watch that does not fit together.
-    pub(super) fn invalid_options(causes: &[Cause]) -> Self {
-        let details = json!({"group": "meta.k8s.io", "kind": "ListOptions"});
-        Self::refused("ListOptions.meta.k8s.io", "", details, causes)
-    }
-
     /// A PUT of a kind that needs a resourceVersion, without one.
     pub(super) fn version_required(resource: &Resource, name: &str) -> Self {
         let why = "must be specified for an update";

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     patch,
-    resource::{CERTIFICATE_REQUEST, NAMESPACES, Resource, Target, Verb},
+    resource::{CERTIFICATE_REQUEST, LEASE, NAMESPACES, Resource, Target, Verb},
     rules,
-    service::Allocator,
+    service::{self, Allocator},
     shape::{self, list, text},
     status::{Cause, Status},
     store::{Change, Store},
@@ -46,9 +46,6 @@ impl Answer {
     }
 }
 
-/// Names of generated objects have no vowels, nor what looks like one.
-const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-
 /// Objects, chance and time.
 pub(super) struct Registry<'a> {
     pub(super) store: &'a mut Store,
@@ -60,7 +57,7 @@ impl Registry<'_> {
     pub(super) fn answer(&mut self, call: &Call<'_>) -> Result<Answer, Status> {
         match call.verb {
             Verb::Get => self.get(call),
-            Verb::List | Verb::Watch | Verb::Stream => self.list(call),
+            Verb::List | Verb::Watch => self.list(call),
             Verb::Create => self.create(call.target.clone(), decode(call)?),
             Verb::Update => self.update(call),
             Verb::Patch => self.patch(call),
@@ -157,17 +154,11 @@ impl Registry<'_> {
                 return Err(Status::not_found(&NAMESPACES, &target.namespace));
             }
         }
-        let prefix = text(&object, "/metadata/generateName").to_owned();
-        target.name = match text(&object, "/metadata/name") {
-            "" if prefix.is_empty() => {
-                let why = "name or generateName is required";
-                let cause = Cause::required("metadata.name", why);
-                return Err(Status::invalid(resource, "", &[cause]));
-            }
-            "" => prefix + &self.suffix(),
-            name => name.to_owned(),
-        };
-        object["metadata"]["name"] = json!(target.name);
+        target.name = text(&object, "/metadata/name").to_owned();
+        if target.name.is_empty() {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(Status::invalid(resource, "", &[cause]));
+        }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             for field in [
                 "deletionTimestamp",
@@ -201,24 +192,18 @@ impl Registry<'_> {
         })
     }
 
+    /// The controller puts Leases alone.
     fn update(&mut self, call: &Call<'_>) -> Result<Answer, Status> {
-        let new = decode(call)?;
         let Target { resource, name, .. } = &call.target;
-        let old = self.store.get(&call.target).cloned();
-        if old.is_none() && !resource.creates_on_update() {
-            return Err(Status::not_found(resource, name));
+        if resource.kind != LEASE {
+            return Err(Status::left_out("PUT of another kind than Lease"));
         }
-        let (uid, is) = (
-            text(&new, "/metadata/uid"),
-            old.as_deref().map_or("", |old| text(old, "/metadata/uid")),
-        );
+        let new = decode(call)?;
+        let old = self.store.get(&call.target).cloned();
+        let uid = text(&new, "/metadata/uid");
+        let is = old.as_deref().map_or("", |old| text(old, "/metadata/uid"));
         if !uid.is_empty() && uid != is {
-            let kind = match resource.plural {
-                "nodes" => "minions",
-                "services" => "services/specs",
-                plural => plural,
-            };
-            let key = format!("/registry/{kind}/{}", call.target.key());
+            let key = format!("/registry/leases/{}", call.target.key());
             return Err(Status::conflict(
                 resource,
                 name,
@@ -230,9 +215,6 @@ impl Registry<'_> {
         }
         match old {
             Some(old) => self.replace(&call.target, new, &old),
-            None if call.target.is_status => {
-                Err(Status::left_out("creation by a PUT of the status"))
-            }
             None => self.create(call.target.clone(), new),
         }
     }
@@ -257,7 +239,7 @@ impl Registry<'_> {
         let resource = target.resource;
         let is_version = text(old, "/metadata/resourceVersion");
         match text(&new, "/metadata/resourceVersion") {
-            "" if !resource.updates_any_version() => {
+            "" if resource.kind == LEASE => {
                 return Err(Status::version_required(resource, &target.name));
             }
             "" => {}
@@ -373,11 +355,6 @@ impl Registry<'_> {
             d & 0xffff_ffff_ffff
         )
     }
-
-    fn suffix(&mut self) -> String {
-        let letters = (0..5).filter_map(|_| self.rng.choice(SUFFIX));
-        letters.map(|letter| char::from(*letter)).collect()
-    }
 }
 
 /// The object in the body of `call`, in the form that it is kept in.
@@ -432,8 +409,11 @@ fn check_place(target: &Target, object: &Value) -> Result<(), Status> {
 
 /// An object as it is decoded, with what decoding fills in.
 fn read(resource: &Resource, mut object: Value) -> Result<Value, Status> {
-    if let (Some(Value::Object(metadata)), "Lease") = (object.get_mut("spec"), resource.kind) {
+    if let (Some(Value::Object(metadata)), LEASE) = (object.get_mut("spec"), resource.kind) {
         micro_times(metadata)?;
+    }
+    if resource.kind == "Service" {
+        service::check_is_known(&object)?;
     }
     shape::apply(resource, &mut object);
     rules::defaults(resource.kind, &mut object);

@@ -16,7 +16,7 @@ use super::{
     partial,
     resource::Target,
     shape::{self, text},
-    status::{Cause, Status},
+    status::Status,
     store::Change,
     verbs::{query, selected},
 };
@@ -79,7 +79,9 @@ impl Watch {
             .parse()
             .map(Duration::from_secs);
         let has_bookmarks = matches!(query(pairs, "allowWatchBookmarks"), "true" | "1");
-        let has_objects = begins_with_objects(pairs)?;
+        if pairs.iter().any(|(name, _)| name == "sendInitialEvents") {
+            return Err(Status::left_out("sendInitialEvents"));
+        }
         let mut watch = Self {
             selected: selected(target.resource, pairs)?
                 .map(|(field, value)| (field, value.to_owned())),
@@ -95,44 +97,20 @@ impl Watch {
             has_ended: false,
             server,
         };
-        watch.version = watch.first_version(query(pairs, "resourceVersion"), has_objects, past)?;
-        if has_objects {
-            watch.begin_with_objects(has_bookmarks);
+        match query(pairs, "resourceVersion") {
+            "" | "0" => watch.begin_with_objects(past, has_bookmarks),
+            version => watch.version = parsed(version)?,
         }
         watch.began = watch.version;
         watch.bookmark = has_bookmarks.then(|| watch.bookmark_after(now));
         Ok(watch)
     }
 
-    /// The version of the first objects, or that after which changes come.
-    fn first_version(
-        &self,
-        version: &str,
-        has_objects: bool,
-        past: Option<u64>,
-    ) -> Result<u64, Status> {
-        let store = &self.server.shared.lock().store;
-        let newest = past.map_or(store.version(), |past| past.max(store.compacted()));
-        if matches!(version, "" | "0") {
-            return Ok(newest);
-        }
-        let version = version.parse().map_err(|_| {
-            let why = "strconv.ParseUint: parsing \"x\": invalid syntax";
-            Status::internal(&format!(
-                "resourceVersion: Invalid value: {version:?}: {why}"
-            ))
-        })?;
-        match has_objects {
-            true if version > newest => Err(Status::left_out("waiting for a version")),
-            true => Ok(newest),
-            false => Ok(version),
-        }
-    }
-
     /// The objects come first, in the order of their keys, and with bookmarks the end of them is marked.
-    fn begin_with_objects(&mut self, has_bookmarks: bool) {
+    fn begin_with_objects(&mut self, past: Option<u64>, has_bookmarks: bool) {
         let server = self.server.clone();
         let store = &server.shared.lock().store;
+        self.version = past.map_or(store.version(), |past| past.max(store.compacted()));
         let objects = store.at(self.target.resource.plural, self.version);
         let objects = objects.unwrap_or_default().into_values();
         let selected = objects.filter(|object| self.selects(object));
@@ -196,7 +174,7 @@ impl Watch {
             let delivery = match (&mut shared.watch_faults, self.held) {
                 (None, _) => Delivery::Now,
                 (_, Some((version, until))) if version == change.version => Delivery::At(until),
-                (Some(faults), _) => faults(&self.request, change),
+                (Some(faults), _) => faults(&self.request),
             };
             match delivery {
                 Delivery::Cut => return Step::Cut,
@@ -204,7 +182,6 @@ impl Watch {
                     self.held = Some((change.version, until));
                     return Step::Wait(self.earliest(until));
                 }
-                Delivery::Never => self.version = change.version,
                 Delivery::Now | Delivery::At(_) => {
                     self.version = change.version;
                     let (kind, object) = change.event();
@@ -272,37 +249,14 @@ impl Watch {
     }
 }
 
-/// Returns true if the query asks for the objects before their changes: a watch without a version does, unless it says
-/// otherwise.
-fn begins_with_objects(pairs: &[(String, String)]) -> Result<bool, Status> {
-    let sends = pairs.iter().find(|(name, _)| name == "sendInitialEvents");
-    let sends = sends.map(|(_, value)| !matches!(&**value, "false" | "0"));
-    let at = "resourceVersionMatch";
-    let matching = query(pairs, at);
-    let mut causes = Vec::new();
-    match sends {
-        None if matching.is_empty() => {
-            return Ok(matches!(query(pairs, "resourceVersion"), "" | "0"));
-        }
-        None => causes.push(Cause::forbidden(
-            at,
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )),
-        Some(_) if matching != "NotOlderThan" => causes.push(Cause::forbidden(
-            at,
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )),
-        Some(_) => {}
-    }
-    if !matches!(matching, "" | "NotOlderThan") {
-        let message =
-            format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
-        causes.push(Cause::new(at, "FieldValueNotSupported", message));
-    }
-    match &*causes {
-        [] => Ok(sends == Some(true)),
-        causes => Err(Status::invalid_options(causes)),
-    }
+/// The version that a query names.
+fn parsed(version: &str) -> Result<u64, Status> {
+    version.parse().map_err(|_| {
+        let why = "strconv.ParseUint: parsing \"x\": invalid syntax";
+        Status::internal(&format!(
+            "resourceVersion: Invalid value: {version:?}: {why}"
+        ))
+    })
 }
 
 fn line_of(kind: &str, object: &Value) -> Bytes {

@@ -40,15 +40,8 @@ impl Chance {
         };
         let step = match self.rng.u32(..100) {
             0..20 => Step::post(collection, &self.object(collection, name, false)),
-            20..30 => {
-                let to = if self.chance(30) && collection == N {
-                    &status
-                } else {
-                    &path
-                };
-                Step::put(to.as_str(), &self.object(collection, name, true))
-            }
-            30..45 => {
+            20..30 if collection == L => Step::put(path, &self.object(collection, name, true)),
+            20..45 => {
                 let patch = self.merge(collection);
                 Step::patch(path, MERGE, &patch)
             }
@@ -181,17 +174,11 @@ impl Chance {
 
     fn service_spec(&mut self) -> Value {
         let mut spec = json!({
-            "type": self.pick(&["LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort"]),
+            "type": self.pick(&["LoadBalancer", "LoadBalancer", "ClusterIP"]),
             "ports": self.ports(),
         });
-        if self.chance(20) {
-            spec["loadBalancerClass"] = json!(self.pick(&["a.b/c", "d.e/f"]));
-        }
         if self.chance(30) {
             spec["externalTrafficPolicy"] = json!(self.pick(&["Local", "Cluster"]));
-        }
-        if self.chance(20) {
-            spec["ipFamilyPolicy"] = json!("PreferDualStack");
         }
         if self.chance(30) {
             spec["selector"] = json!({"a": "b"});
@@ -201,9 +188,6 @@ impl Chance {
         }
         if self.chance(10) {
             spec["loadBalancerSourceRanges"] = json!(["10.0.0.0/8"]);
-        }
-        if self.chance(5) {
-            spec["clusterIP"] = json!("None");
         }
         spec
     }
@@ -246,15 +230,12 @@ impl Chance {
                 json!({"providerID": "x://2"}),
             ])}),
             S => {
-                let spec = match self.rng.u32(..9) {
+                let spec = match self.rng.u32(..6) {
                     0 => json!({"type": "LoadBalancer"}),
                     1 => json!({"type": "ClusterIP"}),
-                    2 => json!({"type": "NodePort"}),
-                    3 => json!({"type": "ExternalName", "externalName": "a.b"}),
-                    4 => json!({"ports": self.ports()}),
-                    5 => json!({"externalTrafficPolicy": "Local"}),
-                    6 => json!({"externalTrafficPolicy": "Cluster"}),
-                    7 => json!({"loadBalancerClass": "a.b/c"}),
+                    2 => json!({"ports": self.ports()}),
+                    3 => json!({"externalTrafficPolicy": "Local"}),
+                    4 => json!({"externalTrafficPolicy": "Cluster"}),
                     _ => json!({"selector": {"a": "c"}, "allocateLoadBalancerNodePorts": null}),
                 };
                 json!({"spec": spec})

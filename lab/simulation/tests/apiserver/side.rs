@@ -207,13 +207,6 @@ impl Side {
         match value {
             Value::Object(fields) => {
                 fields.remove("managedFields");
-                if fields
-                    .get("type")
-                    .is_some_and(|kind| kind == "ExternalName")
-                {
-                    // The real one stores it, and hides it from some answers.
-                    fields.remove("internalTrafficPolicy");
-                }
                 if fields.contains_key("signerName") {
                     // The name of the client, which is a matter of authentication.
                     for field in ["username", "uid", "groups", "extra"] {
@@ -288,7 +281,7 @@ impl Side {
 
     fn word(&mut self, kind: &str, field: &mut Value) {
         // Values that were asked for.
-        if matches!(field.as_str(), Some("None" | "u" | ""))
+        if matches!(field.as_str(), Some("u" | ""))
             || field.as_str().is_some_and(|s| s.starts_with("fixed"))
         {
             return;
