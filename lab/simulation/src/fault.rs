@@ -153,6 +153,12 @@ pub enum Wrong {
     Behind(u64),
 }
 
+impl Wrong {
+    pub(crate) const fn is_behind(self) -> bool {
+        matches!(self, Self::Behind(_))
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (round, lasts) = (self.round, self.lasts.as_secs_f64());

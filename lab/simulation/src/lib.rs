@@ -13,6 +13,7 @@ pub mod fault;
 pub mod host;
 pub mod log;
 pub mod maintenance;
+mod network;
 pub mod people;
 pub mod process;
 pub mod promises;

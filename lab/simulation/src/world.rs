@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    apiserver::{self, ApiServer, Delivery, FaultKind, Verb, Write},
+    apiserver::{ApiServer, Write},
     fault::{Begin, Declared, Fault, Kind, OCCASIONS, Occasion, Occasions, Once, Pod, Wrong},
     host::{self, Host},
+    network::{CONTROLLERS, LATEST, Network},
     people::People,
     process,
     promises::Promises,
@@ -44,10 +45,6 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 /// No provider is stopped for longer than this: another leader is not there before it goes on.
 const STOPPED: Duration = Duration::from_secs(30);
 
-/// A late request is on its way for less than this.
-const LATEST: Duration = Duration::from_secs(8);
-
-const CONTROLLERS: [&str; 2] = ["a", "b"];
 const PROVIDERS: [&str; 2] = ["provider-a", "provider-b"];
 
 /// The processes of a replica.
@@ -97,23 +94,6 @@ enum Phase {
     Comes,
     LastsUntil(Duration),
     Over,
-}
-
-/// Faults between controllers and the API server.
-#[derive(Default)]
-struct Network {
-    requests: Vec<(Pod, Wrong, f64, Rng)>,
-    late: Vec<(Pod, Duration)>,
-    cut: Vec<Pod>,
-    blind: Vec<Pod>,
-    latency: Rng,
-    /// The newest of the API server.
-    version: u64,
-    /// The leader's writes and events of this round.
-    occasions: Occasions,
-    leader: Option<Pod>,
-    /// Faults of one write or event.
-    once: Vec<(Occasion, u32, Once)>,
 }
 
 /// The result of a run.
@@ -180,10 +160,7 @@ impl World {
             ..CloudConfig::new()?
         });
         let api = outside.visit(|| ApiServer::new(seed, host::true_time));
-        let network = Arc::new(Mutex::new(Network {
-            latency: Rng::with_seed(seed ^ 0x1a7e),
-            ..Network::default()
-        }));
+        let network = Network::before(&api, seed);
         let people = People::new(seed, &api, &cloud);
         let pod = || PodState {
             socket: Socket::default(),
@@ -193,7 +170,7 @@ impl World {
             provider_starts: Some(Duration::ZERO),
             is_behind_until: Duration::ZERO,
         };
-        let world = Self {
+        Ok(Self {
             seed,
             now: Duration::ZERO,
             rounds,
@@ -217,9 +194,7 @@ impl World {
             turns: 0,
             story: None,
             occasions: Default::default(),
-        };
-        world.connect_network();
-        Ok(world)
+        })
     }
 
     /// A run of a story, with one fault or none.
@@ -236,7 +211,7 @@ impl World {
         });
         let faults = fault.into_iter().chain(declared).collect();
         let mut world = Self::new(1, 1, faults)?;
-        world.network.lock().once.extend(once);
+        world.network.lock().happens_once(once);
         world.story = Some(story);
         Ok(world)
     }
@@ -293,7 +268,7 @@ impl World {
             Some(story) => people.follow(story),
             None => people.begin_round(round, now),
         });
-        self.network.lock().occasions.clear();
+        self.network.lock().begin_round();
         self.calls_before = self.calls();
     }
 
@@ -399,9 +374,7 @@ impl World {
         self.take_turns(next);
         self.look().map_err(End::Broken)?;
         let after = (self.api.version(), self.written());
-        let mut network = self.network.lock();
-        (network.version, network.leader) = (after.0, self.leader());
-        drop(network);
+        self.network.lock().observe(after.0, self.leader());
         self.turn = if after == before {
             (self.turn * 3).min(LONG)
         } else {
@@ -417,7 +390,7 @@ impl World {
 
     /// How often there was each occasion in this round.
     fn occasions(&self) -> Occasions {
-        let mut occasions = self.network.lock().occasions.clone();
+        let mut occasions = self.network.lock().occasions().clone();
         for (occasion, _) in OCCASIONS {
             if let Occasion::Call(operation) = occasion {
                 let calls = |of: &BTreeMap<String, u64>| of.get(operation).copied().unwrap_or(0);
@@ -681,41 +654,12 @@ impl World {
 
     /// Brings the faults of the network up to date.
     fn change_network(&mut self) {
-        let mut network = self.network.lock();
-        network.requests.clear();
-        network.late.clear();
-        network.cut.clear();
-        network.blind.clear();
-        for (number, (fault, phase)) in self.faults.iter().enumerate() {
-            let Phase::LastsUntil(end) = *phase else {
-                continue;
-            };
-            match fault.kind {
-                Kind::Requests(pod, wrong, chance) => {
-                    if matches!(wrong, Wrong::Behind(_)) {
-                        network.cut.push(pod);
-                    }
-                    let random = Rng::with_seed(number as u64 ^ self.now.as_millis() as u64);
-                    network.requests.push((pod, wrong, chance, random));
-                }
-                Kind::LateEvents(pod) => network.late.push((pod, end)),
-                Kind::CutWatches(pod) => network.cut.push(pod),
-                Kind::Relist(pod) => {
-                    network.cut.push(pod);
-                    network.blind.push(pod);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Asks the network about each request and each event.
-    fn connect_network(&self) {
-        let (requests, events) = (Arc::clone(&self.network), Arc::clone(&self.network));
-        self.api
-            .set_faults(move |request| requests.lock().on_request(request));
-        self.api
-            .set_watch_faults(move |request| events.lock().on_event(request));
+        let lasting = self.faults.iter().enumerate();
+        let lasting = lasting.filter_map(|(number, (fault, phase))| match phase {
+            Phase::LastsUntil(end) => Some((number as u64, &fault.kind, *end)),
+            _ => None,
+        });
+        self.network.lock().change(lasting, self.now);
     }
 }
 
@@ -729,93 +673,5 @@ fn declare(options: &mut ProviderOptions, declared: Declared) {
             }
         }
         Declared::NoNodeSets => options.without_node_sets = true,
-    }
-}
-
-impl Network {
-    fn on_request(&mut self, request: &apiserver::Request) -> apiserver::Fault {
-        let is_leader = self.leads(request);
-        let once = (request.verb.writes() && is_leader)
-            .then(|| self.count(Occasion::Write(request.resource)))
-            .flatten();
-        let mut fault = apiserver::Fault {
-            before: Duration::ZERO,
-            after: Duration::from_millis(self.latency.u64(1..8)),
-            kind: FaultKind::None,
-        };
-        match once {
-            Some(Once::Write(Wrong::LostRequest)) => fault.kind = FaultKind::RequestLost,
-            Some(Once::Write(Wrong::LostAnswer)) => fault.kind = FaultKind::AnswerLost,
-            Some(Once::Write(Wrong::Refused(code))) => fault.kind = FaultKind::Refused(code),
-            Some(Once::Write(Wrong::Late)) => fault.before = LATEST / 2,
-            _ => {}
-        }
-        let is_its = |pod: &Pod| request.client == CONTROLLERS[*pod];
-        if request.verb == Verb::Watch && self.blind.iter().any(is_its) {
-            fault.kind = FaultKind::Refused(503);
-        }
-        // A process whose lists are from the past keeps its Lease.
-        let is_behind = |(pod, wrong, ..): &(Pod, Wrong, f64, Rng)| {
-            is_its(pod) && matches!(wrong, Wrong::Behind(_))
-        };
-        let keeps_lease = request.resource == "leases" && self.requests.iter().any(is_behind);
-        for (pod, wrong, chance, random) in &mut self.requests {
-            if request.client != CONTROLLERS[*pod] || random.f64() >= *chance {
-                continue;
-            }
-            if keeps_lease && !matches!(wrong, Wrong::Behind(_)) {
-                continue;
-            }
-            fault.kind = match wrong {
-                Wrong::LostRequest => FaultKind::RequestLost,
-                Wrong::LostAnswer => FaultKind::AnswerLost,
-                Wrong::Refused(code) => FaultKind::Refused(*code),
-                Wrong::Late => {
-                    fault.before = Duration::from_millis(random.u64(50..LATEST.as_millis() as u64));
-                    continue;
-                }
-                Wrong::Behind(versions) => match request.verb {
-                    Verb::List => FaultKind::Past(self.version.saturating_sub(*versions)),
-                    Verb::Watch => FaultKind::Refused(410),
-                    _ => continue,
-                },
-            };
-        }
-        fault
-    }
-
-    fn leads(&self, request: &apiserver::Request) -> bool {
-        self.leader
-            .is_some_and(|pod| request.client == CONTROLLERS[pod])
-    }
-
-    /// Counts an occasion; the fault that begins with it alone.
-    fn count(&mut self, occasion: Occasion) -> Option<Once> {
-        let count = self.occasions.entry(occasion).or_default();
-        *count += 1;
-        let is_it = |(its, nth, _): &(Occasion, u32, Once)| *its == occasion && *nth == *count;
-        let once = self.once.iter().find(|once| is_it(once));
-        once.map(|(.., once)| *once)
-    }
-
-    fn on_event(&mut self, request: &apiserver::Request) -> Delivery {
-        let once = if self.leads(request) {
-            self.count(Occasion::Event(request.resource))
-        } else {
-            None
-        };
-        match once {
-            Some(Once::Cut) => return Delivery::Cut,
-            Some(Once::LateEvent(late)) => return Delivery::At(Instant::now() + late),
-            _ => {}
-        }
-        let is_its = |pod: Pod| request.client == CONTROLLERS[pod];
-        if self.cut.iter().any(|pod| is_its(*pod)) {
-            return Delivery::Cut;
-        }
-        match self.late.iter().find(|(pod, _)| is_its(*pod)) {
-            Some((_, end)) => Delivery::At(Instant::now() + end.saturating_sub(host::elapsed())),
-            None => Delivery::Now,
-        }
     }
 }
