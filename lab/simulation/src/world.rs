@@ -10,7 +10,7 @@ use outrigger_provider_mock::{
     cloud::Clock, load_balancers::LoadBalancerRules,
 };
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     apiserver::{ApiServer, Write},
@@ -24,6 +24,8 @@ use crate::{
     story::{ACTS, Story},
 };
 
+/// How often the promises are looked at while nothing changes.
+const OFTEN: Duration = Duration::from_secs(1);
 /// A turn while something happens.
 const SHORT: Duration = Duration::from_millis(5);
 /// A turn while nothing happens.
@@ -83,6 +85,9 @@ pub struct World {
     /// Calls to the cloud before this round.
     calls_before: BTreeMap<String, u64>,
     promises: Promises,
+    /// The changes of the cloud since the last look at the promises.
+    changes: watch::Receiver<u64>,
+    looked_at: Duration,
     turns: u64,
     story: Option<&'static Story>,
     /// The occasions before the acts of the story, and those until all is as users want it.
@@ -162,6 +167,7 @@ impl World {
         let api = outside.visit(|| ApiServer::new(seed, host::true_time));
         let network = Network::before(&api, seed);
         let people = People::new(seed, &api, &cloud);
+        let changes = cloud.changes();
         let pod = || PodState {
             socket: Socket::default(),
             controller: None,
@@ -191,6 +197,8 @@ impl World {
             network,
             calls_before: BTreeMap::new(),
             promises: Promises::default(),
+            changes,
+            looked_at: Duration::ZERO,
             turns: 0,
             story: None,
             occasions: Default::default(),
@@ -370,15 +378,15 @@ impl World {
         for time in times.flatten() {
             next = next.min(time.max(self.now + Duration::from_millis(1)));
         }
-        let before = (self.api.version(), self.written());
+        let before = self.written();
         self.take_turns(next);
-        self.look().map_err(End::Broken)?;
-        let after = (self.api.version(), self.written());
-        self.network.lock().observe(after.0, self.leader());
-        self.turn = if after == before {
-            (self.turn * 3).min(LONG)
-        } else {
+        let is_busy = self.look().map_err(End::Broken)?;
+        let version = self.api.version();
+        self.network.lock().observe(version, self.leader());
+        self.turn = if is_busy || self.written() != before {
             SHORT
+        } else {
+            (self.turn * 3).min(LONG)
         };
         Ok(())
     }
@@ -391,11 +399,11 @@ impl World {
     /// How often there was each occasion in this round.
     fn occasions(&self) -> Occasions {
         let mut occasions = self.network.lock().occasions().clone();
+        let all = self.calls();
         for (occasion, _) in OCCASIONS {
             if let Occasion::Call(operation) = occasion {
                 let calls = |of: &BTreeMap<String, u64>| of.get(operation).copied().unwrap_or(0);
-                let count = calls(&self.calls()) - calls(&self.calls_before);
-                occasions.insert(occasion, count as u32);
+                occasions.insert(occasion, (calls(&all) - calls(&self.calls_before)) as u32);
             }
         }
         occasions
@@ -446,8 +454,15 @@ impl World {
         }
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    /// Looks at the promises, if something may have changed. Returns true if something but Leases was written.
+    fn look(&mut self) -> Result<bool, String> {
         let writes = self.api.take_writes();
+        let has_changed = self.changes.has_changed().unwrap_or(true);
+        if writes.is_empty() && !has_changed && self.now < self.looked_at + OFTEN {
+            return Ok(false);
+        }
+        self.changes.mark_unchanged();
+        self.looked_at = self.now;
         let late = self.now < self.late_until;
         let (promises, cloud) = (&mut self.promises, &self.cloud);
         self.outside.visit(|| {
@@ -458,26 +473,31 @@ impl World {
                 }
             }
             promises.look(&writes, late, cloud)
-        })
+        })?;
+        Ok(writes
+            .iter()
+            .any(|write| write.request.resource != "leases"))
     }
 
     // ---- processes --------------------------------------------------------------------------
 
     fn start_processes(&mut self) -> anyhow::Result<()> {
         for number in 0..self.pods.len() {
-            let (options, skew) = (self.options(), self.skew(number));
+            let is_due = |at: &mut Duration| *at <= self.now;
             let pod = &mut self.pods[number];
-            if pod.starts.take_if(|at| *at <= self.now).is_some() {
+            let socket = pod.socket.clone();
+            let starts = pod.starts.take_if(is_due).is_some();
+            let provider_starts = pod.provider_starts.take_if(is_due).is_some();
+            if starts {
                 let name = CONTROLLERS[number];
-                let (mut host, signal) =
-                    process::controller(name, self.now, &self.api, &pod.socket)?;
-                host.set_skew(skew);
-                pod.controller = Some((host, signal));
+                let (mut host, signal) = process::controller(name, self.now, &self.api, &socket)?;
+                host.set_skew(self.skew(number));
+                self.pods[number].controller = Some((host, signal));
             }
-            if pod.provider_starts.take_if(|at| *at <= self.now).is_some() {
-                let name = PROVIDERS[number];
-                let started = process::provider(name, self.now, &self.cloud, options, &pod.socket)?;
-                pod.provider = Some(started);
+            if provider_starts {
+                let (name, options) = (PROVIDERS[number], self.options());
+                let started = process::provider(name, self.now, &self.cloud, options, &socket)?;
+                self.pods[number].provider = Some(started);
             }
         }
         Ok(())
