@@ -66,10 +66,11 @@ impl Begin {
 }
 
 /// Occasions, and the number that is not rare in a round.
-pub const OCCASIONS: [(Occasion, u32); 11] = [
+pub const OCCASIONS: [(Occasion, u32); 13] = [
     (Occasion::Write("nodes"), 8),
     (Occasion::Write("services"), 8),
     (Occasion::Write("certificatesigningrequests"), 2),
+    (Occasion::Write("persistentvolumes"), 2),
     (Occasion::Call("GetInstances"), 4),
     (Occasion::Call("FindLoadBalancer"), 4),
     (Occasion::Call("CreateLoadBalancer"), 2),
@@ -78,6 +79,7 @@ pub const OCCASIONS: [(Occasion, u32); 11] = [
     (Occasion::Call("DeleteLoadBalancer"), 2),
     (Occasion::Call("CreateRoute"), 2),
     (Occasion::Call("DeleteRoute"), 2),
+    (Occasion::Call("GetVolume"), 2),
 ];
 
 /// Kinds of faults.

@@ -19,4 +19,5 @@ pub mod process;
 pub mod promises;
 pub mod socket;
 pub mod story;
+pub mod volumes;
 pub mod world;

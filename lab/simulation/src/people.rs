@@ -18,11 +18,13 @@ use crate::{
     fault::{self, Begin, Occasions},
     host, maintenance,
     story::{ACTS, Act, Story},
+    volumes::{self, HANDLES, VOLUMES},
 };
 
 /// Services and machines of a run. A round is about one or two of each: what happens to one object at a time matters.
 const SERVICES: u32 = 4;
 const MACHINES: u32 = 5;
+const PERSISTENT_VOLUMES: u32 = 3;
 
 /// The annotation of a Service that selects its targets.
 pub const SELECTOR: &str = "outrigger.dev/node-selector";
@@ -88,6 +90,7 @@ enum Deed {
 impl People {
     /// The people of `seed`.
     pub fn new(seed: u64, api: &ApiServer, cloud: &Cloud) -> Self {
+        volumes::make(cloud);
         Self {
             api: api.clone(),
             cloud: cloud.clone(),
@@ -186,10 +189,11 @@ impl People {
     }
 
     fn decide(&mut self, now: Duration, random: &mut Rng) {
-        match random.u32(0..10) {
+        match random.u32(0..11) {
             0..5 => self.change_service(now, random),
             5..9 => self.change_machine(now, random),
-            _ => self.ask_wrongly(now, random),
+            9 => self.ask_wrongly(now, random),
+            _ => self.change_volume(random),
         }
     }
 
@@ -300,6 +304,40 @@ impl People {
                 note(self.api.delete(&path));
             }
         }
+    }
+
+    /// Another client writes its own address into the status of a Service.
+    pub fn overwrite_status(&self, number: u32) {
+        tracing::info!(
+            service = number,
+            "another client writes the status of a Service"
+        );
+        let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9", "ipMode": "VIP"}]}}});
+        note(
+            self.api
+                .patch(&format!("{}/status", service_path(number)), &status),
+        );
+    }
+
+    // ---- Volumes ----------------------------------------------------------------------------
+
+    fn change_volume(&self, random: &mut Rng) {
+        let number = random.u32(0..PERSISTENT_VOLUMES);
+        let handle = HANDLES[random.usize(0..HANDLES.len())];
+        let path = format!("{VOLUMES}/v{number}");
+        if self.api.get(&path).is_ok() {
+            tracing::info!(volume = number, "a user deletes a volume");
+            note(self.api.delete(&path));
+        } else {
+            self.make_volume(number, handle, random.u32(0..4) == 0);
+        }
+    }
+
+    /// A user makes a volume, perhaps with the label of a wrong zone.
+    pub fn make_volume(&self, number: u32, handle: &str, is_wrong: bool) {
+        tracing::info!(volume = number, handle, is_wrong, "a user makes a volume");
+        let volume = volumes::object(&format!("v{number}"), handle, is_wrong);
+        note(self.api.create(VOLUMES, &volume));
     }
 
     // ---- Nodes ------------------------------------------------------------------------------

@@ -12,18 +12,19 @@ use outrigger_controller::{
 use outrigger_kube::client::{ApiServer, HttpService};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
 
-/// The flags of each controller. Budgets of requests would be kept by the machine's clock. The time before maintenance is
-/// [`TAINT_BEFORE`](crate::people::TAINT_BEFORE).
+/// The flags of each controller. Budgets of requests would be kept by the machine's clock. There are eight Pod CIDRs, so that
+/// those of former Nodes are missed if they stay reserved. The time before maintenance is
+/// [`TAINT_BEFORE`](crate::maintenance::TAINT_BEFORE).
 const FLAGS: &[&str] = &[
     "--kube-api-qps=-1",
     "--secure-port=0",
     "--allocate-node-cidrs",
-    "--cluster-cidr=10.244.0.0/16",
+    "--cluster-cidr=10.244.0.0/21",
     "--node-deletion-burst=10",
     "--out-of-service-after=2m",
     "--maintenance-condition",
     "--maintenance-taint-before=6h",
-    "--controllers=*,node-ipam,kubelet-serving-approving",
+    "--controllers=*,node-ipam,kubelet-serving-approving,persistentvolume-labels",
 ];
 
 /// A controller that begins now, and its SIGTERM.

@@ -14,6 +14,7 @@ use crate::{
     host,
     maintenance,
     people::{EXCLUDED, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
+    volumes::{self, VOLUMES},
 };
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -34,8 +35,10 @@ pub struct Promises {
     released: BTreeMap<String, Option<Duration>>,
     /// UID of the Service, and whether it is being deleted, of each load balancer.
     load_balancers: BTreeMap<String, (String, bool)>,
-    /// The Pod CIDRs of each Node.
-    pod_cidrs: BTreeMap<String, Value>,
+    /// The UID of the Node of each Pod CIDR.
+    nodes: BTreeMap<String, String>,
+    /// The UID of the Node that each route was made for, by destination and provider ID.
+    routes: BTreeMap<(String, String), Option<String>>,
     /// The client that holds the Lease.
     leader: Option<String>,
     /// The process that held it last, and when it renewed it.
@@ -78,6 +81,7 @@ impl Promises {
             self.written(write, late, cloud)?;
         }
         self.approvals.look(cloud);
+        self.routes(cloud)?;
         self.load_balancers(cloud)
     }
 
@@ -127,6 +131,12 @@ impl Promises {
             )
         }));
         wrong.extend(route_complaints(&nodes, cloud));
+        let volumes = items(VOLUMES);
+        wrong.extend(
+            volumes
+                .iter()
+                .filter_map(|volume| volumes::complaints(volume, cloud)),
+        );
         wrong.extend(self.approvals.complaints(&nodes, self.term, api, cloud));
         wrong
     }
@@ -177,6 +187,11 @@ impl Promises {
             }
             _ => {}
         }
+        if let ("persistentvolumes", Some(before), Some(after)) = (*resource, before, after)
+            && by_controller
+        {
+            volumes::written(before, after)?;
+        }
         if *resource == "services" {
             let service = before.or(after);
             let is_wanted = after.is_some_and(|after| {
@@ -220,27 +235,60 @@ impl Promises {
                     "{client} takes the Node {name} out of service, which is ready"
                 ));
             }
-            self.pod_cidrs(name, after)?;
+            self.pod_cidrs(&name, before, after)?;
         }
         Ok(())
     }
 
-    fn pod_cidrs(&mut self, name: String, node: Option<&Value>) -> Result<(), String> {
-        let cidrs = node.map(|node| node["spec"]["podCIDRs"].clone());
-        let Some(cidrs) = cidrs.filter(|cidrs| !cidrs.is_null()) else {
-            self.pod_cidrs.remove(&name);
-            return Ok(());
+    fn pod_cidrs(
+        &mut self,
+        name: &str,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<(), String> {
+        let cidrs = |node: Option<&Value>| {
+            let cidrs = node.map(|node| array(&node["spec"]["podCIDRs"]).iter().map(text));
+            cidrs.map_or_else(Vec::new, Iterator::collect)
         };
-        if let Some((other, _)) = self
-            .pod_cidrs
-            .iter()
-            .find(|(other, its)| **other != name && **its == cidrs)
-        {
-            return Err(format!(
-                "the Nodes {name} and {other} both have the Pod CIDRs {cidrs}"
-            ));
+        let uid = |node: &Value| text(&node["metadata"]["uid"]);
+        let its = before.or(after).map(uid).unwrap_or_default();
+        let (before, after): (Vec<_>, Vec<_>) = (cidrs(before), cidrs(after));
+        if before == after {
+            return Ok(());
         }
-        self.pod_cidrs.insert(name, cidrs);
+        for cidr in before {
+            self.nodes.remove(&cidr);
+        }
+        for cidr in after {
+            if let Some(other) = self.nodes.insert(cidr.clone(), its.clone()) {
+                return Err(format!(
+                    "the Node {name} has the Pod CIDR {cidr}, which the one with UID {other} has"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A route stays as long as the Node that it was made for has its destination.
+    fn routes(&mut self, cloud: &Cloud) -> Result<(), String> {
+        let mut now = BTreeMap::new();
+        for route in cloud.routes() {
+            let key = (
+                route.destination.to_string(),
+                route.target.provider_id.clone(),
+            );
+            let made_for = self.routes.remove(&key);
+            let made_for = made_for.unwrap_or_else(|| self.nodes.get(&key.0).cloned());
+            now.insert(key, made_for);
+        }
+        let gone = std::mem::replace(&mut self.routes, now);
+        for ((destination, id), made_for) in gone {
+            if made_for.is_some() && self.nodes.get(&destination) == made_for.as_ref() {
+                return Err(format!(
+                    "the route to {destination} by {id} is deleted, whose Node is there"
+                ));
+            }
+        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use crate::{
     fault::{Begin, Declared, Fault, Kind, OCCASIONS, Occasion, Occasions, Once, Wrong},
     maintenance,
     people::{EXCLUDED, POOL, People, SELECTOR, SELECTORS},
+    volumes::HANDLES,
 };
 
 /// When the acts of a story begin: all is as users want it.
@@ -51,6 +52,7 @@ pub const STORIES: &[Story] = &[
         &[
             (0, |people, _| people.edit_service(0, &port(99))),
             (3, |people, _| people.edit_service(0, &port(98))),
+            (9, |people, _| people.edit_service(0, &ranges())),
         ],
     ),
     story(
@@ -119,6 +121,22 @@ pub const STORIES: &[Story] = &[
         ],
     ),
     story(
+        "volume-comes",
+        &[
+            (0, |people, _| people.make_volume(0, HANDLES[0], false)),
+            (0, |people, _| people.make_volume(1, HANDLES[1], false)),
+            (3, |people, _| people.make_volume(2, HANDLES[0], true)),
+            (3, |people, _| people.make_volume(3, HANDLES[2], false)),
+        ],
+    ),
+    story(
+        "status-overwritten",
+        &[
+            (0, |people, _| people.overwrite_status(0)),
+            (20, |people, _| people.overwrite_status(0)),
+        ],
+    ),
+    story(
         "maintenance",
         &[
             (0, |people, _| people.announce(1, maintenance::due_in(30))),
@@ -135,6 +153,10 @@ pub const STORIES: &[Story] = &[
 
 fn port(number: u16) -> Value {
     json!({"spec": {"ports": [{"name": "a", "port": number, "protocol": "TCP"}]}})
+}
+
+fn ranges() -> Value {
+    json!({"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}})
 }
 
 fn of_type(name: &str) -> Value {
@@ -232,7 +254,12 @@ pub fn occasions_between(before: &Occasions, end: &Occasions) -> Vec<String> {
 
 /// All kinds of work and news of a leader.
 fn occasions() -> impl Iterator<Item = Occasion> {
-    const EVENTS: [&str; 3] = ["nodes", "services", "certificatesigningrequests"];
+    const EVENTS: [&str; 4] = [
+        "nodes",
+        "services",
+        "certificatesigningrequests",
+        "persistentvolumes",
+    ];
     let work = OCCASIONS.into_iter().map(|(occasion, _)| occasion);
     work.chain(EVENTS.into_iter().map(Occasion::Event))
 }

@@ -7,7 +7,7 @@ use futures::channel::mpsc::UnboundedSender;
 use jiff::SignedDuration;
 use outrigger_provider_mock::{
     Cloud, CloudConfig, ListedTarget, ProviderOptions, ServedLoadBalancers, ServedRoutes,
-    cloud::Clock, load_balancers::LoadBalancerRules,
+    ServedVolumes, cloud::Clock, load_balancers::LoadBalancerRules,
 };
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
@@ -22,6 +22,7 @@ use crate::{
     promises::Promises,
     socket::Socket,
     story::{ACTS, Story},
+    volumes::DRIVER,
 };
 
 /// How often the promises are looked at while nothing changes.
@@ -137,6 +138,10 @@ fn options(seed: u64) -> ProviderOptions {
                 ListedTarget::NextHop
             },
             ..ServedRoutes::default()
+        }),
+        volumes: Some(ServedVolumes {
+            csi_drivers: vec![DRIVER.to_owned()],
+            in_tree: false,
         }),
         ..ProviderOptions::default()
     }
