@@ -169,7 +169,7 @@ pub struct Progress {
     /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,
     /// Record and addresses as this term found them on the Service, or wrote them there last; none: it has not looked.
-    written: Option<Written>,
+    written: Option<BalancerRecord>,
     repairs: Repairs,
     /// The targets that its load balancer has; none: not known.
     sent: Option<Revision>,
@@ -179,12 +179,12 @@ pub struct Progress {
 
 /// Record and addresses of a load balancer on its Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct BalancerRecord {
     record: Option<LastApplied>,
     ingress: Box<[Ingress]>,
 }
 
-impl Written {
+impl BalancerRecord {
     /// Those of `service`.
     pub fn of(service: &ServiceView) -> Self {
         Self {
@@ -326,7 +326,7 @@ impl Progress {
     /// The addresses of the load balancer, as far as is known: another client may have written the present ones.
     fn held<'a>(&'a self, service: &'a ServiceView) -> &'a [Ingress] {
         let written = self.written.as_ref();
-        let record = written.and_then(Written::settled);
+        let record = written.and_then(BalancerRecord::settled);
         self.lost_addresses(service, record)
             .unwrap_or(&service.ingress)
     }
@@ -345,7 +345,7 @@ impl Progress {
     /// Returns true if another client has removed the record of a settled load balancer.
     fn is_record_removed(&self, service: &ServiceView) -> bool {
         let written = self.written.as_ref();
-        written.and_then(Written::settled).is_some() && LastApplied::of(service).is_none()
+        written.and_then(BalancerRecord::settled).is_some() && LastApplied::of(service).is_none()
     }
 
     /// The provider is another process now, perhaps a new version or configuration: what it had refused or begun for
@@ -367,7 +367,7 @@ impl Progress {
 
     /// To be called before a write of this controller, with the Service as it makes it, since the watch may show that before the
     /// write is answered; and after a write that failed, with the former value that the first call has returned.
-    pub const fn write(&mut self, written: Option<Written>) -> Option<Written> {
+    pub const fn write(&mut self, written: Option<BalancerRecord>) -> Option<BalancerRecord> {
         std::mem::replace(&mut self.written, written)
     }
 
@@ -386,7 +386,7 @@ impl Progress {
             self.doubt();
         }
         if is_foreign || self.written.is_none() {
-            self.written = Some(Written::of(service));
+            self.written = Some(BalancerRecord::of(service));
         }
     }
 

@@ -273,6 +273,18 @@ mod tests {
         assert_eq!(pool.targets_of(&service(&[])).whole(), None);
     }
 
+    /// Whoever may create Services decides how many selectors there are.
+    #[test]
+    fn selectors_keep_nothing() {
+        let nodes = six();
+        let pool = pool(&nodes);
+        for n in 0..300 {
+            let selected = pool.targets_of(&selecting(&format!("!a{n:03}")));
+            assert_eq!(selected.nodes().len(), 5);
+        }
+        assert_eq!(Arc::strong_count(&nodes[0]), 2, "here, and in the pool");
+    }
+
     proptest! {
         /// A pool that names the same revision has the same targets for each Service, whatever the nodes are.
         #[test]

@@ -11,7 +11,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         patch_plan::{FinalizerChange, StatusPatch},
-        plan::{BalancerCall, Written},
+        plan::{BalancerCall, BalancerRecord},
     },
 };
 use tokio::time::Instant;
@@ -125,7 +125,7 @@ impl Reconciler {
         write: impl Future<Output = WriteResult>,
     ) -> WriteResult {
         let (states, key) = (&self.decisions.states, ServiceKey::of(service));
-        let written = Written::of(&patch.applied_to(service, ""));
+        let written = BalancerRecord::of(&patch.applied_to(service, ""));
         let before = states.with(&key, |state| state.progress.write(Some(written)));
         let result = write.await;
         let latest = match &result {

@@ -3,8 +3,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    BalancerCall, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Progress,
-    ServiceFacts, Step, Written,
+    BalancerCall, BalancerRecord, Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason,
+    Manner, Progress, ServiceFacts, Step,
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -177,7 +177,7 @@ impl Stage {
     fn write(&mut self, patch: &StatusPatch) {
         assert_eq!(patch.uid, self.service.uid);
         self.service = patch.applied_to(&self.service, "w");
-        self.progress.write(Some(Written::of(&self.service)));
+        self.progress.write(Some(BalancerRecord::of(&self.service)));
     }
 
     fn ensure(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
