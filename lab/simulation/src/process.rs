@@ -13,7 +13,7 @@ use outrigger_kube::client::{ApiServer, HttpService};
 use outrigger_provider_mock::{Cloud, MockProvider, ProviderOptions};
 
 /// The flags of each controller. Budgets of requests would be kept by the machine's clock. There are eight Pod CIDRs, so that
-/// those of former Nodes are missed if they stay reserved. The time before maintenance is
+/// those of former Nodes are soon given again. The time before maintenance is
 /// [`TAINT_BEFORE`](crate::maintenance::TAINT_BEFORE).
 const FLAGS: &[&str] = &[
     "--kube-api-qps=-1",

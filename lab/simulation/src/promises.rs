@@ -281,8 +281,8 @@ impl Promises {
             let made_for = made_for.unwrap_or_else(|| self.nodes.get(&key.0).cloned());
             now.insert(key, made_for);
         }
-        let gone = std::mem::replace(&mut self.routes, now);
-        for ((destination, id), made_for) in gone {
+        let former = std::mem::replace(&mut self.routes, now);
+        for ((destination, id), made_for) in former {
             if made_for.is_some() && self.nodes.get(&destination) == made_for.as_ref() {
                 return Err(format!(
                     "the route to {destination} by {id} is deleted, whose Node is there"

@@ -12,7 +12,7 @@ pub const VOLUMES: &str = "/api/v1/persistentvolumes";
 /// The CSI driver whose volumes the provider looks up.
 pub const DRIVER: &str = "disk.example";
 
-/// Handles of PersistentVolumes; the cloud has a volume for the first two.
+/// Handles of volumes in the cluster; the cloud has a volume for the first two.
 pub const HANDLES: [&str; 3] = ["one-zone", "two-zones", "nowhere"];
 
 const REGION: &str = "topology.kubernetes.io/region";
@@ -39,7 +39,7 @@ pub fn make(cloud: &Cloud) {
     cloud.edit_volumes(|all| all.extend(volumes));
 }
 
-/// A PersistentVolume of this handle. A user may have given it a zone, the wrong one.
+/// The object of a volume with this handle. A user may have given it a zone, the wrong one.
 pub fn object(name: &str, handle: &str, is_wrong: bool) -> Value {
     let mut object = json!({
         "apiVersion": "v1",
@@ -80,18 +80,18 @@ pub fn complaints(volume: &Value, cloud: &Cloud) -> Option<String> {
     let handle = volume["spec"]["csi"]["volumeHandle"].as_str();
     let volumes = cloud.volumes();
     let is_wrong = metadata["labels"][ZONE] == WRONG_ZONE;
-    let found = volumes
+    let in_cloud = volumes
         .into_iter()
         .find(|one| Some(&*one.handle) == handle && !is_wrong);
-    let (labels, terms) = match &found {
-        Some(found) => {
+    let (labels, terms) = match &in_cloud {
+        Some(volume) => {
             let within = |key, values| json!({"key": key, "operator": "In", "values": values});
             let requirements = [
-                within(REGION, json!([found.region])),
-                within(ZONE, json!(found.zones)),
+                within(REGION, json!([volume.region])),
+                within(ZONE, json!(volume.zones)),
             ];
             (
-                json!({REGION: found.region, ZONE: found.zones.join("__")}),
+                json!({REGION: volume.region, ZONE: volume.zones.join("__")}),
                 json!([{"matchExpressions": requirements}]),
             )
         }
@@ -100,10 +100,11 @@ pub fn complaints(volume: &Value, cloud: &Cloud) -> Option<String> {
     };
     let actual = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
     let is_marked = !metadata["annotations"][LABELLED].is_null();
-    let is_right = metadata["labels"] == labels && *actual == terms && is_marked == found.is_some();
+    let is_right =
+        metadata["labels"] == labels && *actual == terms && is_marked == in_cloud.is_some();
     (!is_right).then(|| {
         format!(
-            "the volume {} has the labels {} and the terms {actual}, and the cloud says {found:?}",
+            "the volume {} has the labels {} and the terms {actual}, and the cloud says {in_cloud:?}",
             metadata["name"], metadata["labels"]
         )
     })

@@ -679,12 +679,12 @@ impl World {
 
     /// Brings the faults of the network up to date.
     fn change_network(&mut self) {
-        let lasting = self.faults.iter().enumerate();
-        let lasting = lasting.filter_map(|(number, (fault, phase))| match phase {
+        let faults = self.faults.iter().enumerate();
+        let faults = faults.filter_map(|(number, (fault, phase))| match phase {
             Phase::LastsUntil(end) => Some((number as u64, &fault.kind, *end)),
             _ => None,
         });
-        self.network.lock().change(lasting, self.now);
+        self.network.lock().change(faults, self.now);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Services of the types ClusterIP and LoadBalancer with one IPv4 address: defaults, addresses and ports that the server
+//! Services of the types `ClusterIP` and `LoadBalancer` with one IPv4 address: defaults, addresses and ports that the server
 //! allocates, and what validation refuses.
 
 use std::net::{IpAddr, Ipv4Addr};
