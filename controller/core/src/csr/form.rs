@@ -40,14 +40,14 @@ const SHORTEST: i64 = 600;
 const LONGEST: i64 = 366 * 24 * 3600;
 
 /// Bytes of a request in base64. That of a kubelet has less than a tenth.
-const MOST_BYTES: usize = 16 << 10;
+const MOST_BYTES: usize = 32 << 10;
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANISATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 
 const ENCODING: CsrProblem = CsrProblem::of(
     "encoding",
-    "spec.request is longer than 16 KiB or not the canonical PEM of one PKCS #10 request",
+    "spec.request is longer than 32 KiB or not the canonical PEM of one PKCS #10 request",
 );
 const EXTENSIONS: CsrProblem = CsrProblem::of(
     "extensions",

@@ -393,6 +393,24 @@ fn only_dns_names_and_addresses_are_names() {
     assert_eq!(of_n1(csr(&pem(SUBJECT, vec![none]))), "no_names");
 }
 
+/// ML-DSA-87: a key of 2,592 bytes and a signature of 4,627. With 64 names of 60 letters it has 15 KB, and 20 KB in base64.
+#[test]
+fn a_post_quantum_key_with_64_names_is_not_too_large() {
+    let names = vec![dns(&"n".repeat(60)); 64];
+    let mut large = request(
+        SUBJECT,
+        vec![attribute(vec![extensions(&[alternative_names(&names)])])],
+    );
+    large.info.public_key.subject_public_key = BitString::from_bytes(&[1; 2592]).unwrap();
+    large.signature = BitString::from_bytes(&[1; 4627]).unwrap();
+    let pem = large.to_pem(LineEnding::LF).unwrap();
+    assert_ne!(of_n1(csr(&pem)), "encoding");
+    assert_eq!(
+        of_n1(csr(&format!("{pem}{}", "\n".repeat(10_000)))),
+        "encoding"
+    );
+}
+
 /// Two readers of one request could take two different things from it.
 #[test]
 fn a_request_with_more_than_one_place_for_names_is_left_alone() {
