@@ -22,7 +22,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{HeaderValue, Request, header::USER_AGENT, uri::Authority};
+use http::{HeaderValue, Method, Request, header::USER_AGENT, uri::Authority};
 use kube::{
     Client,
     client::{Body, ConfigExt},
@@ -30,7 +30,7 @@ use kube::{
 use outrigger_core::repairs::FIELD_MANAGER;
 use outrigger_runtime::telemetry::PLATFORM;
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, watch},
     time::{Instant, timeout},
 };
 use tower::{BoxError, Layer, Service, ServiceExt, filter::Filter};
@@ -85,6 +85,7 @@ pub struct Clients {
     server: ApiServer,
     reach: Reach,
     metrics: ClientMetrics,
+    writes: watch::Sender<usize>,
 }
 
 #[derive(Clone)]
@@ -117,12 +118,18 @@ impl Clients {
             reach: Reach::of(&server).await?,
             server,
             metrics,
+            writes: watch::Sender::default(),
         })
     }
 
     /// URL of the API server, for messages.
     pub fn server(&self) -> String {
         self.server.config.cluster_url.to_string()
+    }
+
+    /// How many writes of all clients are in flight.
+    pub fn writes(&self) -> watch::Receiver<usize> {
+        self.writes.subscribe()
     }
 
     /// A client whose User-Agent ends in `name`. Requests wait for the budget, and until few enough are in
@@ -139,6 +146,7 @@ impl Clients {
             limiter: budget.limiter(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
+            writes: self.writes.clone(),
             host: url.authority().map_or("", Authority::as_str).into(),
         };
         let service = self.server.config.base_uri_layer().layer(governed);
@@ -162,7 +170,24 @@ struct Governed {
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
     places: Arc<Semaphore>,
     metrics: ClientMetrics,
+    writes: watch::Sender<usize>,
     host: Arc<str>,
+}
+
+/// A write in flight, until it is dropped.
+struct Writing(watch::Sender<usize>);
+
+impl Writing {
+    fn begin(writes: &watch::Sender<usize>) -> Self {
+        writes.send_modify(|count| *count += 1);
+        Self(writes.clone())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Service<Request<Body>> for Governed {
@@ -194,6 +219,7 @@ impl Service<Request<Body>> for Governed {
                 _place = this.places.acquire().await.ok();
             }
             let sent = Instant::now();
+            let _writing = (method != Method::GET).then(|| Writing::begin(&this.writes));
             let result = timeout(limit, this.inner.oneshot(request)).await;
             let result = result.unwrap_or_else(|_| Err(ApiError::Timeout(limit).into()));
             let code = match &result {

@@ -27,14 +27,21 @@ use outrigger_runtime::{
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use serde_json::{Value, json};
 use tokio::{
-    sync::mpsc::{self, error::TrySendError},
-    time::sleep,
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use self::memory::{EventMemory, Record};
 use super::{api::Api, error::ApiError, patch::Patch};
+
+/// How long an event waits for other writes to end: a burst of objects is as it should be sooner, and its events follow. With
+/// half of the queue full none waits.
+const YIELDS: Duration = Duration::from_secs(1);
 
 /// How many events may wait. client-go has room for 1,000, and a writer that lags behind a cold
 /// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
@@ -90,12 +97,18 @@ pub struct Recorder {
 }
 
 impl Events {
-    /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests go through `api`.
-    pub fn new(api: Api, metrics: &EventMetrics) -> (Self, EventWriter) {
+    /// The two ends of the queue. The caller [`run`](EventWriter::run)s the writer, whose requests go through `api`, and
+    /// after those that `writes` counts ([`Clients::writes`](super::client::Clients::writes)).
+    pub fn new(
+        api: Api,
+        writes: watch::Receiver<usize>,
+        metrics: &EventMetrics,
+    ) -> (Self, EventWriter) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         let metrics = metrics.clone();
         let writer = EventWriter {
             api,
+            writes,
             recorded,
             metrics: metrics.clone(),
             memory: EventMemory::default(),
@@ -154,6 +167,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The end of the queue of events that writes.
 pub struct EventWriter {
     api: Api,
+    writes: watch::Receiver<usize>,
     recorded: mpsc::Receiver<Event>,
     metrics: EventMetrics,
     memory: EventMemory,
@@ -184,6 +198,9 @@ impl EventWriter {
                 self.recorded.recv().await
             };
             let Some(event) = recorded else { return };
+            if self.recorded.len() < QUEUE / 2 && !shutdown.is_cancelled() {
+                let _ = timeout(YIELDS, self.writes.wait_for(|count| *count == 0)).await;
+            }
             match self.memory.observe(&event) {
                 Some(record) => self.write(&event, &record).await,
                 None => count(&self.metrics.dropped, "spam", 1),

@@ -47,7 +47,7 @@ use outrigger_provider_mock::{
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::Value;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -138,7 +138,7 @@ impl Fixture {
         let (provider, wire) = provider::connect(&cloud, provider, &mut registry, &mut tasks);
         let metrics = EventMetrics::register(&mut registry);
         let api = Api::new(cluster.client());
-        let (events, writer) = Events::new(api.clone(), &metrics);
+        let (events, writer) = Events::new(api.clone(), watch::channel(0).1, &metrics);
         tasks.spawn(writer.run(CancellationToken::new(), Duration::ZERO));
         let nodes = Arc::new(Store::default());
         let store = Arc::clone(&nodes);

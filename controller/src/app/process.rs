@@ -174,7 +174,7 @@ impl<'a> Process<'a> {
     /// The events of all components. They take nothing of the loops' budgets.
     pub(super) fn write_events(&mut self) -> Events {
         let api = Api::new(self.clients.build(COMPONENT, self.config.budget));
-        let (events, writer) = Events::new(api, &self.metrics.events);
+        let (events, writer) = Events::new(api, self.clients.writes(), &self.metrics.events);
         let writing = writer.run(self.end.clone(), END_TIMEOUT);
         self.tasks.spawn("event writer", writing);
         events

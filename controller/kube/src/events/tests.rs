@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
+    sync::watch,
     task::JoinSet,
     time::{Instant, sleep},
 };
@@ -53,6 +54,8 @@ struct Rig {
     recorder: Recorder,
     metrics: EventMetrics,
     script: Arc<Mutex<Script>>,
+    /// Other writes in flight.
+    others: watch::Sender<usize>,
     shutdown: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -95,7 +98,8 @@ impl Rig {
             .boxed()
         });
         let metrics = EventMetrics::default();
-        let (events, writer) = Events::new(Api::new(client), &metrics);
+        let (others, writes) = watch::channel(0);
+        let (events, writer) = Events::new(Api::new(client), writes, &metrics);
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();
@@ -106,6 +110,7 @@ impl Rig {
             events,
             metrics,
             script,
+            others,
             shutdown,
             tasks,
         }
@@ -153,6 +158,18 @@ impl Rig {
         let requests = self.requests().into_iter();
         requests.map(|s| s.at.as_millis()).collect()
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_follows_the_writes_in_flight_and_waits_a_second_at_most() {
+    let rig = Rig::start(&[]);
+    rig.others.send_replace(2);
+    rig.synced("n1");
+    rig.synced("n2");
+    rig.at(SECOND * 3 / 2).await;
+    rig.others.send_replace(0);
+    rig.at(SECOND * 5).await;
+    assert_eq!(rig.times(), [1000, 1500]);
 }
 
 #[tokio::test(start_paused = true)]
