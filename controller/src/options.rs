@@ -11,6 +11,7 @@
 mod api_server;
 mod cluster;
 pub mod config;
+mod configz;
 pub mod controllers;
 mod election;
 mod logging;
@@ -247,6 +248,7 @@ impl Flags {
     ) -> Result<Config, String> {
         let controllers = Controllers::evaluate(&items(&self.controllers))?;
         warnings.extend(self.cluster.absent_loops(&controllers));
+        warnings.extend(self.nodes.gates_without_effect());
         let ipam = self.cluster.allocator(&controllers)?;
         Ok(Config {
             kube: self.api_server.source(),
@@ -264,6 +266,7 @@ impl Flags {
             webhook: self.webhook.settings(&self.serving, &mut warnings)?,
             access: self.access.clone(),
             profiling: self.profiling,
+            configz: configz::object(self),
             history_bytes: usize::from(self.history_memory) << 20,
             cluster: self.cluster.facts(),
             cluster_uid: self.cluster.cluster_uid.as_deref().map(Box::from),

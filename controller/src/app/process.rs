@@ -63,7 +63,7 @@ impl<'a> Process<'a> {
         let mut process = Self {
             config,
             checks: Checks::default(),
-            pages: Pages::new(config.profiling, set_verbosity),
+            pages: Pages::new(&config.configz, config.profiling, set_verbosity),
             informers,
             clients,
             history: History::new(config.history_bytes),

@@ -26,6 +26,8 @@ pub struct Config {
     pub min_resync_period: Duration,
     /// Which controllers run.
     pub controllers: Controllers,
+    /// The object of `/configz`.
+    pub configz: serde_json::Value,
     /// `--shutdown-grace-period`: how long calls in flight may last after the first
     /// termination signal.
     pub shutdown_grace: Duration,

@@ -110,7 +110,11 @@ pub fn begin(change: impl FnOnce(&mut Settings), cluster: Cluster, registry: Reg
     let access = Arc::new(access.unwrap());
     let verbosity = Arc::new(AtomicU32::new(0));
     let set = Arc::clone(&verbosity);
-    let pages = Pages::new(settings.profiling, move |v| set.store(v, Relaxed));
+    let pages = Pages::new(
+        &json!({"ClusterName": "blue"}),
+        settings.profiling,
+        move |v| set.store(v, Relaxed),
+    );
     let checks = Checks::default();
     let parts = ServerParts {
         checks: checks.clone(),

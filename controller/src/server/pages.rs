@@ -1,4 +1,4 @@
-//! Pages for people: what is under `/debug`, and `/explain/` for `explain`.
+//! Pages for people: `/configz`, what is under `/debug`, and `/explain/` for `explain`.
 
 #![allow(clippy::unused_async, reason = "axum's handlers are async")]
 
@@ -14,6 +14,7 @@ use axum::{
 };
 use http::StatusCode;
 use parking_lot::RwLock;
+use serde_json::Value;
 use tracing::info;
 
 use super::answer::{self, Answer};
@@ -33,6 +34,8 @@ type Explain = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 /// Contents of the pages. Clones share the dumps.
 #[derive(Clone)]
 pub struct Pages {
+    /// The object of `/configz`.
+    configz: Arc<str>,
     /// `--profiling`: there are pages below `/debug/`.
     profiling: bool,
     set_verbosity: SetVerbosity,
@@ -41,9 +44,14 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Pages of this process; `PUT /debug/flags/v` ends in `set_verbosity`.
-    pub fn new(profiling: bool, set_verbosity: impl Fn(u32) + Send + Sync + 'static) -> Self {
+    /// Pages of this process: `configz` shows its flags, `PUT /debug/flags/v` ends in `set_verbosity`.
+    pub fn new(
+        configz: &Value,
+        profiling: bool,
+        set_verbosity: impl Fn(u32) + Send + Sync + 'static,
+    ) -> Self {
         Self {
+            configz: format!("{configz}\n").into(),
             profiling,
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
@@ -64,7 +72,9 @@ impl Pages {
 
     /// The pages that the settings ask for.
     pub(super) fn router(self) -> Router {
-        let mut router = Router::new().route("/explain/{*object}", get(Self::explained));
+        let mut router = Router::new()
+            .route("/configz", get(Self::configz))
+            .route("/explain/{*object}", get(Self::explained));
         if self.profiling {
             let not_put = (StatusCode::NOT_ACCEPTABLE, "unsupported http method\n");
             let verbosity = put(Self::verbosity).fallback(not_put);
@@ -75,6 +85,10 @@ impl Pages {
         }
         let limit = DefaultBodyLimit::max(LONGEST_BODY);
         router.layer(limit).with_state(self)
+    }
+
+    async fn configz(State(pages): State<Self>) -> Answer {
+        answer::body(StatusCode::OK, answer::JSON, pages.configz.to_string())
     }
 
     async fn explained(State(pages): State<Self>, Path(object): Path<String>) -> Answer {

@@ -31,7 +31,7 @@ async fn health_needs_no_right_and_all_else_does() {
     assert_eq!((post.code, &*post.body), (405, "405 method not allowed\n"));
     let head = fetch(server.address, &anyone, Method::HEAD, "/livez", "").await;
     assert_eq!((head.code, &*head.body), (200, ""));
-    for path in ["/metrics", "/healthz/ping", "/", "/nothing"] {
+    for path in ["/metrics", "/healthz/ping", "/configz", "/", "/nothing"] {
         let reply = server.get(&anyone, path).await;
         let message = format!(r#"forbidden: User "system:anonymous" cannot get path "{path}""#);
         let status: Value = serde_json::from_str(&reply.body).unwrap();
@@ -125,6 +125,7 @@ async fn pages_answer_with_rights() {
         .add("provider", Scope::Readiness, || Err("down".into()));
     let admin = server.cluster.clients.sign("root", &["system:masters"]);
     for (path, code, part) in [
+        ("/configz", 200, r#"{"ClusterName":"blue"}"#),
         ("/debug/", 200, "/debug/stores/nodes\n"),
         ("/debug/stores/nodes", 200, "3 nodes\n"),
         ("/debug/nothing", 404, "404 page not found\n"),
