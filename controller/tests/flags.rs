@@ -220,8 +220,6 @@ fn webhooks_are_served_if_they_are_named() {
     let with = |flag: &str| config(&[&named[..], &[flag]].concat());
     let webhook = config(&named).webhook.expect("a webhook");
     assert_eq!(webhook.serving.port, 10260);
-    let gate = with("--feature-gates=CloudControllerManagerWebhook=false");
-    assert!(gate.webhook.is_some());
     // W-9.
     let without_port = with("--webhook-secure-port=0");
     assert!(without_port.webhook.is_none());
@@ -231,6 +229,20 @@ fn webhooks_are_served_if_they_are_named() {
         error.contains("--webhooks needs --webhook-tls-cert-file"),
         "{error}"
     );
+}
+
+#[test]
+fn one_gate_has_an_effect_and_a_warning_names_the_others() {
+    let with = |gates: &str| config(&[&format!("--feature-gates={gates}")]);
+    assert!(!config(&[]).node.manages_additional_labels);
+    let gate = "CloudNodeAdditionalLabelsReconciliation";
+    let on = with(&format!("{gate}=false,{gate}=true"));
+    assert!(on.node.manages_additional_labels && on.warnings.is_empty());
+    let other = with("AllAlpha=true,CloudControllerManagerWebhook=false");
+    assert!(!other.node.manages_additional_labels);
+    assert!(other.warnings[0].ends_with("no effect: AllAlpha, CloudControllerManagerWebhook"));
+    let error = refusal(&[&format!("--feature-gates={gate}")]);
+    assert!(error.contains("name=true or name=false"), "{error}");
 }
 
 #[test]

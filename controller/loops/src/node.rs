@@ -61,6 +61,8 @@ pub struct NodeSettings {
     pub refresh_period: Duration,
     /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
+    /// The gate `CloudNodeAdditionalLabelsReconciliation`: each additional label of an instance is kept in sync.
+    pub manages_additional_labels: bool,
     /// `--maintenance-condition`, `--maintenance-taint-before`.
     pub maintenance: MaintenanceSettings,
 }

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction};
 
 /// Flags without effect, without the dashes before them, and why nothing depends on them.
-pub const NO_EFFECT: [(&[&str], &str); 20] = [
+pub const NO_EFFECT: [(&[&str], &str); 19] = [
     (
         &["authentication-tolerate-lookup-failure"],
         "a lookup that fails is tried again each minute, and keeps no process from starting",
@@ -47,10 +47,6 @@ pub const NO_EFFECT: [(&[&str], &str); 20] = [
     (
         &["external-cloud-volume-plugin"],
         "it is a flag of kube-controller-manager; upstream's cloud-controller-manager ignores it too",
-    ),
-    (
-        &["feature-gates"],
-        "no gate decides anything here, so that one list can be set for all components of a cluster",
     ),
     (
         &["kube-api-content-type"],

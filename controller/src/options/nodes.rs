@@ -24,6 +24,10 @@ pub(super) struct NodeFlags {
     /// Number of Nodes initialised concurrently.
     #[arg(long, default_value = "32")]
     pub(super) concurrent_node_syncs: NonZeroU16,
+    /// Feature gates, as name=true or name=false. CloudNodeAdditionalLabelsReconciliation keeps each additional label that
+    /// the provider names of an instance in sync on its Node; the others have no effect.
+    #[arg(long, value_delimiter = ',', value_parser = gate)]
+    feature_gates: Vec<(String, bool)>,
     /// Give a Node the condition MaintenancePlanned (KEP-5683, alpha) while the cloud announces maintenance of
     /// its machine.
     #[arg(long)]
@@ -68,6 +72,15 @@ pub(super) struct NodeFlags {
     out_of_service_after: Duration,
 }
 
+/// Upstream's, alpha in 1.38.
+const ADDITIONAL_LABELS: &str = "CloudNodeAdditionalLabelsReconciliation";
+
+fn gate(text: &str) -> Result<(String, bool), String> {
+    let gate = text.split_once('=');
+    let gate = gate.and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    gate.ok_or_else(|| "it must be name=true or name=false".to_owned())
+}
+
 fn fraction(text: &str) -> Result<f64, String> {
     let fraction = text
         .parse()
@@ -87,11 +100,32 @@ impl NodeFlags {
             },
             refresh_period: self.node_status_update_frequency,
             selector: self.selector(),
+            manages_additional_labels: self.manages_additional_labels(),
             maintenance: MaintenanceSettings {
                 condition: self.maintenance_condition,
                 taint_before: self.maintenance_taint_before,
             },
         }
+    }
+
+    /// The last mention counts.
+    fn manages_additional_labels(&self) -> bool {
+        let mut gates = self.feature_gates.iter().rev();
+        let gate = gates.find(|(name, _)| name == ADDITIONAL_LABELS);
+        gate.is_some_and(|(_, is_on)| *is_on)
+    }
+
+    /// A warning that names the gates without effect, if there are any.
+    pub(super) fn gates_without_effect(&self) -> Option<String> {
+        let names = self.feature_gates.iter().map(|(name, _)| &**name);
+        let names: Vec<_> = names.filter(|name| *name != ADDITIONAL_LABELS).collect();
+        let text = || {
+            format!(
+                "gates of --feature-gates have no effect: {}",
+                names.join(", ")
+            )
+        };
+        (!names.is_empty()).then(text)
     }
 
     pub(super) fn selector(&self) -> Option<Arc<Selector>> {

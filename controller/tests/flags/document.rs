@@ -11,7 +11,8 @@ const INTRODUCTION: &str = "\
 # Flags
 
 Every flag of upstream's cloud-controller-manager (1.37, with node-ipam-controller) is accepted, with
-its meaning. The tables say how each one differs from upstream's:
+its meaning. A command line that works there works here; where a default is another one, the table says why. Each flag can be set in the environment, too. The tables say
+how each one differs from upstream's:
 
 - **same**: default and meaning.
 - **better**: another default or range, and why. Upstream's value can be set.

@@ -18,7 +18,7 @@ fn values_of_another_type_are_refused() {
         (
             "provider-endpoint",
             "tcp://1.2.3.4:5",
-            "only Unix sockets are supported",
+            "is not a Unix socket",
         ),
         // CLI-44.
         ("logging-format", "xml", "text or json"),

@@ -1,6 +1,6 @@
 //! The cloud-node loop's decision about one node: what makes it initialised, and keeps it in sync with its machine.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     error_class::ErrorClass,
@@ -25,6 +25,8 @@ pub struct Policy {
     pub without_provider_id: bool,
     /// Labels that the provider keeps in sync: a node's own value does not win.
     pub managed_label_keys: Box<[Box<str>]>,
+    /// The operator's gate `CloudNodeAdditionalLabelsReconciliation`: so are all additional labels of an instance.
+    pub manages_additional_labels: bool,
 }
 
 /// The writes for one node, in two patches that do not depend on each other.
@@ -192,8 +194,13 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Nod
             }
         }
     }
-    let (is_new, managed) = (node.is_uninitialized(), &policy.managed_label_keys);
-    let (labels, dropped) = labels::plan(&node.labels, instance, managed, is_new);
+    let mut managed = Cow::from(&*policy.managed_label_keys);
+    if policy.manages_additional_labels {
+        let keys = instance.additional_labels.iter().map(|(key, _)| key.into());
+        managed.to_mut().extend(keys);
+    }
+    let is_new = node.is_uninitialized();
+    let (labels, dropped) = labels::plan(&node.labels, instance, &managed, is_new);
     change.labels = labels;
     warnings.extend(dropped.into_iter().map(NodeWarning::without_event));
     Ok(NodePlan {

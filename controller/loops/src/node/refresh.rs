@@ -25,7 +25,7 @@ use outrigger_core::node::{
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use super::{CloudNode, memory::NodeMemory, sync::policy};
+use super::{CloudNode, memory::NodeMemory};
 use crate::queue::Priority;
 use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session};
 
@@ -69,7 +69,7 @@ impl CloudNode {
                     cloud_node: self,
                     session: &session,
                     instances,
-                    policy: policy(instances),
+                    policy: self.policy(instances),
                     purpose: LookupPurpose::Refresh {
                         max_staleness: period.mul_f64(MAX_STALENESS),
                     },

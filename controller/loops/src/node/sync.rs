@@ -437,6 +437,14 @@ impl CloudNode {
         self.context.node_event(node, event);
     }
 
+    pub(super) fn policy(&self, instances: &InstancesCapability) -> Policy {
+        Policy {
+            without_provider_id: instances.without_provider_id,
+            managed_label_keys: instances.managed_label_keys.clone(),
+            manages_additional_labels: self.settings.manages_additional_labels,
+        }
+    }
+
     /// Writes what `node` lacks of `machine`: metadata and spec, then addresses, then maintenance (N-20, N-21, N-40 to N-47).
     /// Looked at again here, for it may be in sync by now.
     async fn bring_in_line(
@@ -455,7 +463,7 @@ impl CloudNode {
         let Ok(_permit) = permits.acquire().await else {
             return Err(ApiError::Fenced.into());
         };
-        let policy = policy(instances);
+        let policy = self.policy(instances);
         let mut is_first = true;
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
@@ -508,7 +516,7 @@ impl CloudNode {
         if self.state.remember(&self.context.nodes, &node, rewritten) == Some(true) {
             self.name_other_writer(&node, Undone::NodeAddresses).await;
         }
-        let policy = policy(instances);
+        let policy = self.policy(instances);
         // The queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             let plan = self.plan(node, machine, &policy)?;
@@ -585,13 +593,6 @@ impl CloudNode {
             node = written;
         }
         Ok(())
-    }
-}
-
-pub(super) fn policy(instances: &InstancesCapability) -> Policy {
-    Policy {
-        without_provider_id: instances.without_provider_id,
-        managed_label_keys: instances.managed_label_keys.clone(),
     }
 }
 

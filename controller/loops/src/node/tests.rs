@@ -64,6 +64,7 @@ fn hosted_on(
         refreshers: 32,
         refresh_period: PERIOD,
         selector: None,
+        manages_additional_labels: false,
         maintenance: MaintenanceSettings {
             condition: true,
             taint_before: Duration::from_hours(1),

@@ -65,6 +65,49 @@ fn a_node_without_the_taint_and_without_a_provider_id_says_how_it_is_initialised
     assert!(planned(&node, &instance).warnings.is_empty());
 }
 
+/// Upstream's gate of 1.38: each key of the instance, its own domains aside.
+#[test]
+fn with_the_gate_each_additional_label_is_kept_in_sync_and_none_is_removed() {
+    let (node, mut instance) = in_sync();
+    let additional = [
+        ("example.com/rack", "8"),
+        ("example.com/row", "2"),
+        ("kubernetes.io/x", "y"),
+    ];
+    instance.additional_labels = map(&additional);
+    let labels = |manages_additional_labels| {
+        let policy = Policy {
+            manages_additional_labels,
+            ..Policy::default()
+        };
+        let change = plan(&node, &instance, &policy).unwrap().change;
+        let labels = change.map(|change| change.labels).unwrap_or_default();
+        labels
+            .iter()
+            .map(|label| (label.key.to_string(), label.value.to_string()))
+            .collect::<Vec<_>>()
+    };
+    assert!(labels(false).is_empty());
+    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        labels(true),
+        [text("example.com/rack", "8"), text("example.com/row", "2")]
+    );
+    instance.additional_labels = map(&[]);
+    assert!(
+        plan(
+            &node,
+            &instance,
+            &Policy {
+                manages_additional_labels: true,
+                ..Policy::default()
+            }
+        )
+        .unwrap()
+        .is_empty()
+    );
+}
+
 #[test]
 fn n35_and_managed_labels_are_one_change() {
     let (node, instance) = in_sync();
