@@ -14,13 +14,13 @@ use crate::server::settings::{GivenPath, given_path};
 pub(super) struct ApiServerFlags {
     /// Burst of requests to the API server, for each client; 0: the default.
     #[arg(long, default_value = "2000")]
-    kube_api_burst: u32,
+    pub(super) kube_api_burst: u32,
     /// Requests per second to the API server, for each client; 0: the default; negative: no limit.
     #[arg(long, default_value = "1000", value_parser = rate)]
-    kube_api_qps: f32,
+    pub(super) kube_api_qps: f32,
     /// Kubeconfig with address and credentials for the API server; empty: the Pod's service account.
     #[arg(long, default_value = "", value_parser = given_path)]
-    kubeconfig: GivenPath,
+    pub(super) kubeconfig: GivenPath,
     /// URL of the API server; overrides that of the kubeconfig.
     #[arg(long, default_value = "")]
     master: String,

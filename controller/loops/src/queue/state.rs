@@ -39,6 +39,9 @@ struct Entry {
     retry: Option<Delayed>,
     later: Option<Delayed>,
     failures: u32,
+    /// The last failure backs off slowly. Failures of the other kind are not counted with it: an API server that was away
+    /// and refuses for a moment, while it reads its roles, is asked again after the first slow delay, not after the last.
+    is_slow: bool,
 }
 
 /// Why a key is in `State::delayed`; each reason has one slot in its `Entry`.
@@ -277,6 +280,10 @@ impl<K: Key> State<K> {
             self.delayed.remove(&(old.at, old.ticket));
         }
         let delay = if let Some((backoff, limit)) = failure {
+            let is_slow = matches!(outcome, Outcome::RetrySlowly(_));
+            if entry.is_slow != is_slow {
+                (entry.is_slow, entry.failures) = (is_slow, 0);
+            }
             let delay = backoff.delay(entry.failures, limit, self.random.f64());
             entry.failures = entry.failures.saturating_add(1);
             Some(delay)

@@ -67,6 +67,7 @@ struct Model {
     retries: Vec<(u8, Priority, u64, u32, bool)>,
     turn: u32,
     failures: HashMap<u8, u32>,
+    slow: HashMap<u8, bool>,
     /// Turns in a row while less urgent keys waited.
     in_row: HashMap<Priority, u32>,
 }
@@ -163,6 +164,10 @@ impl Model {
                 self.retries.iter().copied().find(|r| r.0 == key)
             }
             Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
+                let is_slow = matches!(outcome, Outcome::RetrySlowly(_));
+                if self.slow.insert(key, is_slow).unwrap_or_default() != is_slow {
+                    *failures = 0;
+                }
                 *failures += 1;
                 let mut delay = (5 << (*failures - 1).min(3)).min(40);
                 match outcome {

@@ -324,6 +324,19 @@ async fn a_failing_key_backs_off_and_success_forgets() {
     );
 }
 
+/// An API server that was away refuses everybody until it has read its roles.
+#[tokio::test(start_paused = true)]
+async fn a_slow_back_off_does_not_count_the_failures_of_the_other() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        ..5 => (Duration::ZERO, Outcome::Retry),
+        7 => (Duration::ZERO, Outcome::Done),
+        _ => (Duration::ZERO, Outcome::RetrySlowly(300 * SECOND)),
+    });
+    rig.add("a");
+    rig.at(60 * SECOND).await;
+    assert_eq!(rig.times(), [0, 5, 15, 35, 75, 155, 5155, 15155]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_add_during_backoff_runs_at_once_and_its_failure_is_not_counted() {
     let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::Retry));

@@ -14,8 +14,9 @@ use crate::{
 };
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    (any::<bool>(), proptest::bool::ANY).prop_map(|(without_provider_id, managed)| Policy {
+    any::<[bool; 2]>().prop_map(|[without_provider_id, managed]| Policy {
         without_provider_id,
+        manages_additional_labels: false,
         managed_label_keys: if managed {
             ["rack".into()].into()
         } else {
