@@ -1,5 +1,8 @@
 //! kube-controller-manager and kube-scheduler of a control plane that runs Pods.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 
 use outrigger_testbed::{ControlPlane, MASTERS, Result, process::Process};
