@@ -15,7 +15,8 @@ import (
 
 func main() {
 	isBatched := false
-	options := serve.Options{Flags: func(flags *flag.FlagSet) {
+	// Each replica of a round has flags and an environment of its own, which are the same after the restart of a Pod.
+	options := serve.Options{ConfigurationRevision: "bench", Flags: func(flags *flag.FlagSet) {
 		flags.BoolVar(&isBatched, "batch", false, "serve the interfaces BatchInstances and ParallelLoadBalancers too")
 	}}
 	serve.Run(options, func() (cloudprovider.Interface, error) {
