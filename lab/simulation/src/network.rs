@@ -51,7 +51,7 @@ impl Network {
         network
     }
 
-    /// What happens to one write or event alone.
+    /// Sets the fault of one write or event alone.
     pub(crate) fn happens_once(&mut self, once: Option<(Occasion, u32, Once)>) {
         self.once = once;
     }

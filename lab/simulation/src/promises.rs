@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     apiserver::{ApiServer, Request, Write},
     certificates::Approvals,
-    host,
-    maintenance,
+    host, maintenance,
     people::{EXCLUDED, NODES, POOL, SELECTOR, SELECTORS, SERVICES_OF_RUN},
     volumes::{self, VOLUMES},
 };

@@ -1,4 +1,4 @@
-//! Does kube-scheduler put the Pods of `deploy/` on the first Node that a distribution registers?
+//! Holds that `kube-scheduler` puts the Pods of `deploy/` on the first Node that a distribution registers.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ struct Bootstrap {
     control_plane: bool,
     taints: &'static [(&'static str, Option<&'static str>, &'static str)],
     extra_toleration: Option<&'static str>,
-    /// Does the Pod of the Deployment, and of the DaemonSet, get the Node?
+    /// Does the Pod of the Deployment, and of the `DaemonSet`, get the Node?
     placed: [bool; 2],
 }
 

@@ -324,7 +324,7 @@ async fn a_failing_key_backs_off_and_success_forgets() {
     );
 }
 
-/// An API server that was away refuses everybody until it has read its roles.
+/// An API server that was away refuses every client until it has read its roles.
 #[tokio::test(start_paused = true)]
 async fn a_slow_back_off_does_not_count_the_failures_of_the_other() {
     let rig = Rig::one_worker(|_, nth| match nth {
