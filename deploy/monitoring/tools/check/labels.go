@@ -64,7 +64,8 @@ func (c *checker) values(at, metric string, matcher *labels.Matcher) {
 		values = []string{matcher.Value}
 	}
 	for _, value := range values {
-		if !strings.Contains(c.code, `"`+value+`"`) {
+		isRPC := matcher.Name == "rpc" && strings.Contains(c.code, "rpc "+value+"(")
+		if !isRPC && !strings.Contains(c.code, `"`+value+`"`) {
 			c.problem(at, "%s: no %s is %s anywhere in the code", metric, matcher.Name, value)
 		}
 	}

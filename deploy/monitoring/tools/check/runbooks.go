@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// sources have all names in the log, in events and in metrics.
-var sources = []string{"controller"}
+// sources have all names in the log, in events and in metrics; those of RPCs are in the contract.
+var sources = []string{"controller", "proto"}
 
 var (
 	searches = regexp.MustCompile(`grep (?:-\w+ )?'([^']+)'`)
@@ -62,7 +62,7 @@ func code() string {
 	var all strings.Builder
 	for _, folder := range sources {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && filepath.Ext(path) == ".rs" && !strings.Contains(path, "tests") {
+			if err == nil && slices.Contains([]string{".proto", ".rs"}, filepath.Ext(path)) && !strings.Contains(path, "tests") {
 				all.Write(read(path))
 			}
 			return err
