@@ -55,6 +55,8 @@ fn state(
     facts: &RouteFacts<'_>,
 ) -> Option<NodeRoutes> {
     let is_settled = !node.is_uninitialized() && !node.is_paused() && node.deleted.is_none();
+    // Between the write that initialises it and that of its addresses, or before the cloud is asked about it.
+    let is_settled = is_settled && !node.awaits_addresses();
     if !is_settled || !facts.scope.may_touch(node) {
         return None;
     }

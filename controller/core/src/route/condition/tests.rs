@@ -253,6 +253,13 @@ fn a_node_without_an_ip_address_says_that_it_gets_no_route() {
     };
     let why = ": the Node has no IP address";
     assert_eq!(write(&node, &[], &table(&[]), &[]), Some(not_created(why)));
+    // Its kubelet has named some, and the cloud has not been asked yet.
+    let waits = NodeView {
+        addresses: [].into(),
+        reported: Some(addresses("Hostname=a")),
+        ..node
+    };
+    assert_eq!(write(&waits, &[], &table(&[]), &[]), None);
 }
 
 #[test]
