@@ -46,6 +46,8 @@ pub(super) struct NodeMemory {
     uid: Box<str>,
     /// Its machine, where the two differ, or did before the last write.
     pub(super) machine: Option<Arc<Instance>>,
+    /// It is being initialised, and no event says yet that it is: the answer to the write may have been lost.
+    pub(super) is_new: bool,
     /// It waits for its initialization, and an event is to say why at this time.
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
@@ -154,6 +156,11 @@ impl CloudNodeState {
     /// The machine of `node` as it was seen last, if the two differ.
     pub(super) fn machine(&self, node: &NodeView) -> Option<Arc<Instance>> {
         self.of(node, |memory| memory.machine.clone())?
+    }
+
+    /// Returns true if an event has to say that `node` is initialised.
+    pub(super) fn is_new(&self, node: &NodeView) -> bool {
+        self.of(node, |memory| memory.is_new).unwrap_or_default()
     }
 
     fn of<T>(&self, node: &NodeView, read: impl FnOnce(&NodeMemory) -> T) -> Option<T> {

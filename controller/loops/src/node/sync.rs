@@ -354,6 +354,8 @@ impl CloudNode {
                 }
                 // A write that fails after the taint is gone is repeated without a lookup.
                 let machine = self.remember_machine(&node, instance);
+                self.state
+                    .remember(nodes, &node, |memory| memory.is_new = true);
                 let done = self.bring_in_line(Arc::clone(&node), &machine, instances);
                 let done = Box::pin(done).await;
                 if done.is_err() && fresh {
@@ -453,7 +455,7 @@ impl CloudNode {
         machine: &Arc<Instance>,
         instances: &InstancesCapability,
     ) -> Result<Outcome, NodeSyncError> {
-        let is_new = node.is_uninitialized();
+        let is_new = self.state.is_new(&node);
         let permits = if is_new {
             &self.writing
         } else {
@@ -490,6 +492,8 @@ impl CloudNode {
         let written = written.await;
         if is_new {
             // Also where the addresses are still to come (N-22).
+            self.state
+                .remember(nodes, &node, |memory| memory.is_new = false);
             self.context.node_event(&node, EventContent::node_synced());
             self.metrics.initialized.observe(age(&node));
             info!(
