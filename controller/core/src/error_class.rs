@@ -18,8 +18,8 @@
 //! | `in_progress` | when the other side asks, within [`KEY_WAIT`]; else after 5 s | no | |
 //! | `invalid` | when the object, or the provider's declaration, changes | yes | |
 //!
-//! The back-off doubles with each failure in a row: of Nodes from 5 ms to 1000 s with jitter (N-2), of Services from 5 s
-//! to 5 min (S-2). Pauses are those of the provider client's `admission`. "Event" means one on the object, for its owner; the
+//! The back-off doubles with each failure in a row, and the slow one is counted apart: of Nodes from 5 ms to 1000 s with
+//! jitter (N-2), of Services from 5 s to 5 min (S-2). Pauses are those of the provider client's `admission`. "Event" means one on the object, for its owner; the
 //! cloud-node loop emits one after 30 s of failures (not N-11). Three kinds of work differ:
 //!
 //! - a deletion of a load balancer is tried again within [`DELETION_WAIT`], also if it is invalid (S-14);
