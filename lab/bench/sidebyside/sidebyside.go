@@ -59,7 +59,7 @@ var contestants = []contestant{
 		id: "adapter-batch", title: "Outrigger, Go adapter in batches", agent: rig.Outrigger,
 		program: rig.ProviderProgram, start: rig.BehindAdapter([]string{"--batch"}, nil),
 	},
-	{id: "mock", title: "Outrigger, mock", agent: rig.Outrigger, start: rig.WithMock([]string{"--synthesize-instances"}, nil)},
+	{id: "mock", title: "Outrigger, mock", agent: rig.Outrigger, start: rig.WithMock([]string{"--synthesize-instances", "--lb-max-in-flight", "32"}, nil)},
 }
 
 // inEnvelope are those that are done with the largest cluster in minutes. Upstream is not, tuned either.

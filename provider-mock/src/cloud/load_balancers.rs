@@ -66,15 +66,23 @@ impl Cloud {
             .await
     }
 
-    /// One call to the cloud that replaces the targets.
+    /// One call to the cloud that replaces the targets of the load balancer with these tags, as a cloud
+    /// can that finds load balancers by a name made of them; none where there is none, or it is going.
     pub async fn set_targets(
         &self,
-        id: &str,
+        cluster: &str,
+        uid: &str,
         targets: Arc<[Target]>,
-    ) -> Result<Arc<LoadBalancer>, CloudError> {
+    ) -> Result<Option<Arc<LoadBalancer>>, CloudError> {
         self.pay("SetTargets").await?;
-        self.change_load_balancers(|inventory, _| inventory.set_targets(id, targets))
-            .await
+        self.change_load_balancers(|inventory, _| {
+            let found = inventory
+                .find(cluster, uid)
+                .filter(|found| found.gone_at.is_none());
+            let id = found.map(|found| found.id.clone());
+            id.map(|id| inventory.set_targets(&id, targets)).transpose()
+        })
+        .await
     }
 
     /// One call to the cloud that deletes a load balancer.

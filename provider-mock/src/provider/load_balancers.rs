@@ -76,12 +76,12 @@ impl LoadBalancers for MockProvider {
         let mut spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
         spec.remember(service);
         let targets = kept(targets);
+        let cluster = cluster_of(ctx);
         let mut made = false;
         let load_balancer = match find(cloud, ctx, service).await? {
             None => {
                 ctx.check()?;
                 made = true;
-                let cluster = cluster_of(ctx);
                 cloud.create_load_balancer(&cluster, &spec, targets).await?
             }
             Some(existing) if existing.gone_at.is_some() => {
@@ -97,7 +97,11 @@ impl LoadBalancers for MockProvider {
                 }
                 if existing.targets != targets {
                     ctx.check()?;
-                    existing = cloud.set_targets(&existing.id, targets).await?;
+                    let set = cloud.set_targets(&cluster, &service.uid, targets);
+                    let Some(changed) = set.await? else {
+                        return Ok(answer::in_progress(Duration::from_secs(1), []));
+                    };
+                    existing = changed;
                 }
                 existing
             }
@@ -128,16 +132,12 @@ impl LoadBalancers for MockProvider {
         if is_foreign(service) {
             return Ok(answer::not_managed());
         }
-        let existing = find(cloud, ctx, service).await?;
-        let Some(existing) = existing.filter(|existing| existing.gone_at.is_none()) else {
-            return Ok(answer::absent());
-        };
-        let targets = kept(targets);
-        if existing.targets != targets {
-            ctx.check()?;
-            cloud.set_targets(&existing.id, targets).await?;
-        }
-        Ok(answer::ready([]))
+        let cluster = cluster_of(ctx);
+        let set = cloud.set_targets(&cluster, &service.uid, kept(targets));
+        Ok(match set.await? {
+            Some(_) => answer::ready([]),
+            None => answer::absent(),
+        })
     }
 
     async fn delete_load_balancer(
