@@ -20,7 +20,7 @@ mod record;
 
 pub use debounce::{Debounce, EmptyTargets, Pace};
 pub use pool::{ANNOTATION_NODE_SELECTOR, TargetPool, node_selector};
-pub use record::{Inheritance, TargetsRecord};
+pub use record::{ANNOTATION_TARGETS, Inheritance, TargetsRecord};
 
 /// A provider's declarations about targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -45,7 +45,6 @@ use tracing::{info, warn};
 pub use self::{
     decisions::COMPONENT,
     event_handlers::{ServiceInputs, subscribe},
-    lease_targets::TARGETS_ANNOTATION,
     metrics::ServiceMetrics,
 };
 use self::{

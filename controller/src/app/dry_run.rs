@@ -9,7 +9,7 @@ use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     node::NodeView,
     service::{ServiceView, plan::EnsureCause},
-    targets::{Inheritance, Revision, TargetLabels, TargetPool, TargetsRecord},
+    targets::{ANNOTATION_TARGETS, Inheritance, Revision, TargetLabels, TargetPool, TargetsRecord},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +26,7 @@ use outrigger_kube::{
     store::{Store, View},
     watch::{self, Health, Sight},
 };
-use outrigger_loops::service::{
-    TARGETS_ANNOTATION,
-    dry_run::{Action, Planned, plan},
-};
+use outrigger_loops::service::dry_run::{Action, Planned, plan};
 use outrigger_provider::{PlannedChange, Provider};
 
 /// How long the API server and the provider may take until they are ready.
@@ -129,9 +126,9 @@ async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inherita
     };
     match cluster::lease(api, &election.path()).await {
         Ok(lease) => {
-            let value = lease.annotations.get(TARGETS_ANNOTATION);
+            let value = lease.annotations.get(ANNOTATION_TARGETS);
             match value.and_then(|value| TargetsRecord::parse(value)) {
-                Some(record) => record.inheritance(lease.transitions.saturating_add(1), current),
+                Some(record) => record.inheritance(lease.transitions, current),
                 None => Inheritance::Nothing,
             }
         }

@@ -15,20 +15,37 @@ pub enum Inheritance {
     Nothing,
 }
 
+/// Annotation of the Lease with the [`TargetsRecord`].
+pub const ANNOTATION_TARGETS: &str = "outrigger.dev/load-balancer-targets";
+
 /// The annotation of the Lease: `<revision>@<leaseTransitions>`.
 ///
 /// The revision is the one of the targets of all load balancers, as long as every load balancer whose Service has a hash has
-/// them; empty otherwise. The number is that of the term that wrote it: a program that counts terms on the Lease and does not
-/// know the annotation, upstream's controller for one, leaves a gap.
+/// them; empty otherwise. The number is that of the last term: each term writes its own with its claim
+/// ([`TargetsRecord::carry`]), before it has done anything. A program that counts terms on the Lease and does not know the
+/// annotation, upstream's controller for one, leaves a former number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetsRecord {
     /// No revision: not all load balancers have the same targets, or it is not known.
     pub revision: Option<Revision>,
-    /// `leaseTransitions` of the term that wrote it.
+    /// `leaseTransitions` of the last term.
     pub term: i32,
 }
 
 impl TargetsRecord {
+    /// The value for the term `now`, which follows the term `former` without another between them; none for a value that
+    /// is not of the term `former`.
+    pub fn carry(value: &str, former: i32, now: i32) -> Option<String> {
+        let record = Self::parse(value).filter(|record| record.is_believed(former))?;
+        Some(
+            Self {
+                term: now,
+                ..record
+            }
+            .to_string(),
+        )
+    }
+
     /// The record in a value of the annotation; none if that is no record.
     pub fn parse(value: &str) -> Option<Self> {
         let (revision, term) = value.rsplit_once('@')?;
@@ -38,9 +55,9 @@ impl TargetsRecord {
         })
     }
 
-    /// Returns true if no other program can have led between the term that wrote the record and the term `now`.
-    pub fn is_believed(&self, now: i32) -> bool {
-        now == self.term || Some(now) == self.term.checked_add(1)
+    /// Returns true if no other program can have led before the term `now`.
+    pub const fn is_believed(&self, now: i32) -> bool {
+        now == self.term
     }
 
     /// The knowledge of the term `now`, whose present targets have the revision `current`.
@@ -74,13 +91,17 @@ mod tests {
         for (term, current, expected) in [
             (6, "5921", Inheritance::Nothing),
             (7, "5921", Inheritance::InSync),
-            (8, "5921", Inheritance::InSync),
-            (8, "86b1", Inheritance::TargetsUnknown),
-            (9, "5921", Inheritance::Nothing),
+            (7, "86b1", Inheritance::TargetsUnknown),
+            (8, "5921", Inheritance::Nothing),
         ] {
             let inheritance = record.inheritance(term, &Revision::stored(current));
             assert_eq!(inheritance, expected, "{term} {current}");
         }
+        assert_eq!(
+            TargetsRecord::carry("5921@7", 7, 8).as_deref(),
+            Some("5921@8")
+        );
+        assert_eq!(TargetsRecord::carry("5921@7", 8, 9), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use futures::{StreamExt, future::OptionFuture, stream::BoxStream};
 use outrigger_core::{
     event::{EventContent, ObjectRef},
     lease::{Decision, Lost, ObservedLease, ReplicaState, decide},
+    targets::{ANNOTATION_TARGETS, TargetsRecord},
 };
 use outrigger_runtime::{clock::time_of_day, log_repeated, telemetry::Repeats};
 use tokio::{
@@ -197,7 +198,8 @@ impl Elector {
         }
     }
 
-    /// The Lease that `decision` writes; none: it is read.
+    /// The Lease that `decision` writes; none: it is read. A claim carries the record of targets on, so that a term that
+    /// ends before its loops begin leaves no gap.
     fn written(&self, decision: Decision) -> Option<LeaseObject> {
         let (mut lease, record) = match (decision, &self.object) {
             (Decision::Update(record), Some(object)) => (object.clone(), record),
@@ -205,6 +207,12 @@ impl Elector {
             _ => return None,
         };
         self.annotate(&mut lease);
+        if let Some(value) = lease.metadata.annotations.get_mut(ANNOTATION_TARGETS)
+            && let Some(carried) =
+                TargetsRecord::carry(value, lease.spec.transitions, record.transitions)
+        {
+            *value = carried;
+        }
         lease.spec = record;
         Some(lease)
     }

@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::targets::ANNOTATION_TARGETS;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
@@ -183,7 +184,7 @@ async fn a_released_lease_is_taken_at_once() {
     assert_eq!(holder.as_deref(), Some("a"));
     // Annotations of others on the Lease stay.
     store.edit(|lease| {
-        lease["metadata"]["annotations"] = json!({"other": "1"});
+        lease["metadata"]["annotations"] = json!({"other": "1", ANNOTATION_TARGETS: "5921@0"});
         lease["metadata"]["labels"] = json!({"team": "x"});
         lease["spec"]["strategy"] = json!("OldestEmulationVersion");
     });
@@ -205,6 +206,11 @@ async fn a_released_lease_is_taken_at_once() {
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
     assert_eq!(lease["spec"]["strategy"], "OldestEmulationVersion");
     assert_eq!(lease["metadata"]["annotations"]["other"], "1");
+    // The next term is the next of this program, whatever it does.
+    assert_eq!(
+        lease["metadata"]["annotations"][ANNOTATION_TARGETS],
+        "5921@1"
+    );
     assert_eq!(lease["metadata"]["labels"]["team"], "x");
     assert_eq!(a.events(), ["a became leader", "a stopped leading"]);
     assert_eq!(metric(&a.metrics), (0, 0));

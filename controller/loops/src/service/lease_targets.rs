@@ -10,14 +10,11 @@
 //! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call with
 //! former targets is in flight before others go out, and [`LeaseTargets::name`] finds it; or it begins again.
 
-use outrigger_core::targets::{Inheritance, Revision, TargetsRecord};
+use outrigger_core::targets::{ANNOTATION_TARGETS, Inheritance, Revision, TargetsRecord};
 use parking_lot::Mutex;
 use tokio::sync::{self, Notify, futures::Notified};
 
 use outrigger_kube::leader::{Handle, LeaseTerm};
-
-/// Annotation of the Lease with the [`TargetsRecord`].
-pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
 /// Why a call does not begin.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +55,7 @@ impl LeaseTargets {
         let term = term.unwrap_or_default();
         let inherited = lease
             .as_ref()
-            .and_then(|lease| lease.annotation(TARGETS_ANNOTATION))
+            .and_then(|lease| lease.annotation(ANNOTATION_TARGETS))
             .and_then(|value| TargetsRecord::parse(&value))
             .filter(|record| record.is_believed(term));
         Self {
@@ -131,7 +128,7 @@ impl LeaseTargets {
     /// Removes the revision, and waits until the API server has acknowledged that.
     async fn clear(&self) -> Result<(), NotBegun> {
         if let Some(lease) = &self.lease {
-            let cleared = lease.annotate(TARGETS_ANNOTATION, Some(self.value(None)));
+            let cleared = lease.annotate(ANNOTATION_TARGETS, Some(self.value(None)));
             cleared.await.map_err(|_| NotBegun::NotLeading)?;
         }
         self.state.lock().named = None;
@@ -171,7 +168,7 @@ impl LeaseTargets {
         if let Some(lease) = &self.lease {
             // Not awaited: if it is never written, the next leader sends these targets once more.
             let value = self.value(Some(revision.clone()));
-            drop(lease.annotate(TARGETS_ANNOTATION, Some(value)));
+            drop(lease.annotate(ANNOTATION_TARGETS, Some(value)));
         }
         true
     }

@@ -5,13 +5,13 @@ use outrigger_core::event::EventContent;
 use outrigger_provider_mock::{ServedLoadBalancers, load_balancers::LoadBalancer};
 
 use super::*;
-use crate::service::TARGETS_ANNOTATION;
+use outrigger_core::targets::ANNOTATION_TARGETS;
 use outrigger_kube::fixture::lease::Mood;
 
 /// The revision that the Lease names, if it names one.
 pub(super) fn annotation(rig: &Rig) -> Option<String> {
     let lease = rig.lease.lease();
-    let annotation = lease["metadata"]["annotations"][TARGETS_ANNOTATION].as_str()?;
+    let annotation = lease["metadata"]["annotations"][ANNOTATION_TARGETS].as_str()?;
     let (revision, _) = annotation.split_once('@')?;
     (!revision.is_empty()).then(|| revision.to_owned())
 }

@@ -7,7 +7,7 @@ use outrigger_provider_mock::ServedLoadBalancers;
 use serde_json::Value;
 
 use super::*;
-use crate::service::TARGETS_ANNOTATION;
+use outrigger_core::targets::ANNOTATION_TARGETS;
 use outrigger_kube::fixture::settled;
 
 fn selecting(name: &str, selector: &str) -> Value {
@@ -104,7 +104,7 @@ async fn the_first_selector_while_no_process_leads_leaves_the_others_alone() {
     rig.lead().await;
     secs(60).await;
     assert_eq!(rig.calls("EnsureLoadBalancer"), 4);
-    assert!(rig.lease.lease()["metadata"]["annotations"][TARGETS_ANNOTATION].is_string());
+    assert!(rig.lease.lease()["metadata"]["annotations"][ANNOTATION_TARGETS].is_string());
     let before = rig.mutations();
     let rig = rig.restart_with(follows()).await;
     rig.lead().await;
@@ -124,7 +124,7 @@ async fn a_restart_over_selections_is_silent() {
         let mut rig = with_a_pool(Setup::serving(served.clone())).await;
         label(&rig, 3, &[("pool", "x")]);
         secs(10).await;
-        assert!(rig.lease.lease()["metadata"]["annotations"][TARGETS_ANNOTATION].is_string());
+        assert!(rig.lease.lease()["metadata"]["annotations"][ANNOTATION_TARGETS].is_string());
         let labels = |rig: &Rig| {
             for n in 0..4 {
                 label(rig, n, &[("pool", "x")]);
