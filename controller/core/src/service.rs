@@ -25,6 +25,7 @@ pub mod capability;
 pub mod change;
 pub mod event;
 pub mod last_applied;
+pub mod options;
 pub mod ownership;
 pub mod patch_plan;
 pub mod plan;

@@ -129,9 +129,14 @@ pub enum Error {
     /// was asked.
     #[error(transparent)]
     Unusable(Fault),
-    /// The source ranges of the Service do not parse; nothing was sent.
-    #[error("{0}")]
-    SourceRanges(Arc<str>),
+    /// The Service is wrong in itself; nothing was sent.
+    #[error("{what}")]
+    InvalidService {
+        /// Reason of its condition.
+        reason: &'static str,
+        /// For people.
+        what: Arc<str>,
+    },
     /// The provider does not declare the capability that this method belongs to; nothing was sent.
     #[error("{rpc}: the provider does not offer this capability")]
     NotOffered {
@@ -181,7 +186,7 @@ impl Error {
                 retry_after,
                 ..
             } => class_of(*reason, *retry_after),
-            Self::TooLarge { .. } | Self::SourceRanges(_) => ErrorClass::Invalid,
+            Self::TooLarge { .. } | Self::InvalidService { .. } => ErrorClass::Invalid,
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
     }

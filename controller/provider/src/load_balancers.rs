@@ -12,6 +12,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
+        options::Options,
         source_ranges::source_ranges,
     },
     targets::Targets,
@@ -81,14 +82,14 @@ impl LoadBalancers<'_> {
     /// Makes the load balancer of a Service, or changes it, to its desired state. The call uses `slot` up.
     ///
     /// # Errors
-    /// The errors of [`LoadBalancers::get`]; [`Error::SourceRanges`] without a call.
+    /// The errors of [`LoadBalancers::get`]; [`Error::InvalidService`] without a call.
     pub async fn ensure(
         self,
         slot: Slot,
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        ranges(service)?;
+        check(service)?;
         let request = |service, targets, identity| v1::EnsureLoadBalancerRequest {
             context: None,
             service,
@@ -214,7 +215,7 @@ impl LoadBalancers<'_> {
         let caller = &self.0.caller;
         let is_deletion = operation == PlanOperation::Delete;
         if !is_deletion {
-            ranges(service)?;
+            check(service)?;
         }
         let slot = caller.admit::<v1::PlanLoadBalancerRequest>().await?;
         let request = |targets| v1::PlanLoadBalancerRequest {
@@ -235,7 +236,20 @@ impl LoadBalancers<'_> {
 }
 
 fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
-    source_ranges(service).map_err(|error| Error::SourceRanges(error.into()))
+    source_ranges(service).map_err(|error| Error::InvalidService {
+        reason: "InvalidSourceRanges",
+        what: error.into(),
+    })
+}
+
+/// A load balancer is made of ranges and options; its targets do not wait for the latter.
+fn check(service: &ServiceView) -> Result<(), Error> {
+    ranges(service)?;
+    let options = Options::of(service).map_err(|error| Error::InvalidService {
+        reason: "UnsupportedOptions",
+        what: error.into(),
+    });
+    options.map(drop)
 }
 
 /// The Service as the provider may see it. Source ranges that do not parse are left out: they must not keep it from

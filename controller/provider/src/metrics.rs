@@ -176,7 +176,7 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Fenced { .. } | Error::Outdated { .. } | Error::Unidentified { .. } => {
             ("ABORTED", "not_sent")
         }
-        Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
+        Error::InvalidService { .. } => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotOffered { .. } => ("UNIMPLEMENTED", "not_sent"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),

@@ -11,7 +11,8 @@ use crate::{
     error_class::{DELETION_WAIT, KEY_WAIT},
     fault::{Fault, few, legal},
     forbidden_addresses::ForbiddenAddresses,
-    syntax, text,
+    syntax::{self, Complaint},
+    text,
 };
 
 /// Entries of one status.
@@ -208,13 +209,7 @@ fn check_entry(at: usize, entry: &Ingress, forbidden: &ForbiddenAddresses) -> Re
         legal(
             format_args!("status.ingress[{at}].hostname"),
             &entry.hostname,
-            |name| {
-                if name.parse::<IpAddr>().is_ok() {
-                    return Err("is an IP address");
-                }
-                syntax::subdomain(name)?;
-                forbidden.check_name(name)
-            },
+            |name| check_hostname(name, forbidden),
         )?;
     }
     if let Some(mode) = &entry.ip_mode {
@@ -237,6 +232,15 @@ fn check_entry(at: usize, entry: &Ingress, forbidden: &ForbiddenAddresses) -> Re
         check_port(at, place, port)?;
     }
     Ok(())
+}
+
+/// Checks that `name` may be a host name in a Service's status.
+pub(super) fn check_hostname(name: &str, forbidden: &ForbiddenAddresses) -> Result<(), Complaint> {
+    if name.parse::<IpAddr>().is_ok() {
+        return Err("is an IP address");
+    }
+    syntax::subdomain(name)?;
+    forbidden.check_name(name)
 }
 
 /// Ports repeat in each entry, so that entries and ports alone bound too little.

@@ -1,6 +1,6 @@
 //! The provider's declarations about load balancers in the handshake.
 
-use super::ANNOTATION_RESYNC;
+use super::{ANNOTATION_RESYNC, options};
 use crate::{
     effects::{AllowedEffects, begins, is_of_controller},
     targets::{ANNOTATION_NODE_SELECTOR, TargetRules},
@@ -53,7 +53,9 @@ impl Capability {
     /// Returns true if another value of the annotation `key` may want another load balancer. A provider's
     /// own annotations never do, or its writes would cause calls for ever.
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
-        MOVING.contains(&key) || (self.reads(key) && !begins(key, &self.effects.annotations))
+        MOVING.contains(&key)
+            || key.starts_with(options::PREFIX)
+            || (self.reads(key) && !begins(key, &self.effects.annotations))
     }
 }
 
@@ -91,6 +93,8 @@ mod tests {
             ("other.example/flavour", false, false),
             ("outrigger.dev/resync", false, true),
             ("outrigger.dev/node-selector", false, true),
+            ("outrigger.dev/load-balancer-hostname", false, true),
+            ("outrigger.dev/load-balancer-typo", false, true),
             ("outrigger.dev/max-targets", false, false),
             ("outrigger.dev/paused", false, false),
             ("outrigger.dev/last-applied", false, false),

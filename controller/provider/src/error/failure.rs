@@ -16,10 +16,10 @@ impl Error {
     pub fn failure(&self, on: Option<(&Session, &ServiceView)>) -> Failure {
         match self {
             Self::Unusable(fault) => Failure::from(fault),
-            Self::SourceRanges(complaint) => Failure {
+            Self::InvalidService { reason, what } => Failure {
                 class: self.class(),
-                reason: "InvalidSourceRanges".into(),
-                message: (&**complaint).into(),
+                reason: (*reason).into(),
+                message: (&**what).into(),
                 effects: Effects::default(),
             },
             _ => Failure {

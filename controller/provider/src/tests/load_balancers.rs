@@ -345,6 +345,31 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
 }
 
 #[tokio::test(start_paused = true)]
+async fn options_that_are_refused_keep_nothing_from_its_targets_or_from_deletion() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] = json!({"outrigger.dev/load-balancer-typo": "x"});
+    });
+    let all = targets(["a"]);
+    let provider = &rig.provider;
+    let plan = provider
+        .load_balancers()
+        .plan(PlanOperation::Ensure, &web, &all);
+    for error in [
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
+        plan.await.unwrap_err(),
+    ] {
+        let failure = error.failure(None);
+        assert_eq!(failure.class, ErrorClass::Invalid);
+        assert_eq!(&*failure.reason, "UnsupportedOptions");
+        assert!(failure.message.contains("load-balancer-typo"), "{error}");
+    }
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+    provider.update_alone(&web, &all).await.unwrap();
+    provider.delete_alone(&web).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_becomes_a_reason_and_a_steady_message() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.ensure.on(|_| {

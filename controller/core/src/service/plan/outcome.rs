@@ -19,6 +19,7 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer},
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
+        options::status_ingress,
         ownership::is_not_managed,
         patch_plan::{PatchDraft, beside, is_same},
     },
@@ -90,14 +91,14 @@ impl Progress {
         // An address that the answer lacks stays while the provider is at work, and where no change asks for other ones.
         let is_whole = answer.disposition == Disposition::Ready
             && (ensure.manner == Manner::Announced || !has_own_addresses(service));
-        let ingress = answer.ingress.as_deref().map(|named| {
+        let status = answer.ingress.as_deref().and_then(|named| {
             if is_whole {
-                named.to_vec()
+                status_ingress(service, named)
             } else {
-                beside(self.held(service), named)
+                status_ingress(service, &beside(self.held(service), named))
             }
         });
-        let ingress = ingress.as_deref().unwrap_or(&service.ingress);
+        let ingress = status.as_deref().unwrap_or(&service.ingress);
         // It may have been written during the call.
         to.draft.remove_condition(WAITING);
         if answer.disposition != Disposition::NotManaged {
@@ -111,8 +112,10 @@ impl Progress {
                 requeue = (!self.has_targets(to.facts)).then_some(AT_ONCE);
                 record = if answer.address_elsewhere {
                     settled.with_addresses_elsewhere()
-                } else {
+                } else if status.is_some() {
                     settled.with_addresses(ingress)
+                } else {
+                    record
                 };
                 to.provisioned(Status::True, answer, "Ready");
                 to.draft
@@ -215,8 +218,9 @@ impl Progress {
         let is_as_left = match answer.disposition {
             // An Ensure says whether it is managed again.
             Disposition::Ready => {
-                let ingress = answer.ingress.as_deref();
-                is_managed && ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
+                let named = answer.ingress.as_deref();
+                let ingress = named.and_then(|named| status_ingress(service, named));
+                is_managed && ingress.is_none_or(|ingress| is_same(&ingress, &service.ingress))
             }
             Disposition::NotManaged => !is_managed,
             _ => false,

@@ -19,6 +19,7 @@ use crate::{
         capability::Capability,
         condition::{TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
+        options::status_ingress,
         ownership::{Ownership, is_not_managed},
         patch_plan::beside,
     },
@@ -131,8 +132,9 @@ impl Progress {
                     to.draft
                         .condition(TARGETS_IN_SYNC, Status::True, "InSync", "");
                 }
-                if let Some(named) = &answer.ingress {
-                    let ingress = beside(self.held(service), named);
+                let named = answer.ingress.as_deref();
+                let named = named.map(|named| beside(self.held(service), named));
+                if let Some(ingress) = named.and_then(|named| status_ingress(service, &named)) {
                     to.draft.ingress(&ingress);
                     let record = LastApplied::of(service).filter(LastApplied::has_hash);
                     if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {

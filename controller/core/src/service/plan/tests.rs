@@ -30,6 +30,7 @@ mod cleanup;
 mod ensure;
 mod failures;
 mod holds;
+mod options;
 mod properties;
 mod records;
 mod targets;
