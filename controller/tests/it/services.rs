@@ -9,6 +9,7 @@ mod cleanup;
 mod drift;
 mod failures;
 mod made;
+mod options;
 mod settled;
 mod targets;
 

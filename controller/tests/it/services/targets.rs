@@ -32,7 +32,7 @@ fn labelled(value: Option<&str>) -> Value {
 }
 
 impl Stage {
-    async fn delete_node(&self, name: &str) {
+    pub(super) async fn delete_node(&self, name: &str) {
         let deleted = self.nodes().delete(name, &DeleteParams::default()).await;
         deleted.unwrap();
     }

@@ -80,8 +80,8 @@ fn options_that_are_refused_leave_the_status_and_do_not_keep_targets_back() {
     assert_eq!((&*shown(&stage), stage.next()), ("192.0.2.8", Step::Idle));
 }
 
-/// Nor one that meets a Service that is too large, whose options are forgotten: it is ensured again, though both are over
-/// before the next step.
+/// Also where the Service is too large meanwhile, so that its options are forgotten: it is ensured again, though both are
+/// over before the next step.
 #[test]
 fn an_answer_that_meets_refused_options_settles_nothing() {
     for is_too_large in [false, true] {
