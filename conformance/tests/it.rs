@@ -90,7 +90,11 @@ impl Mock {
         inputs.instances.existing = vec![create("worker-1"), create("worker-2")];
         let maintenance = Maintenance {
             starts_at: Some("2026-12-01T02:00:00Z".parse().unwrap()),
+            ends_at: Some("2026-12-01T04:00:00Z".parse().unwrap()),
+            kind: Some("reboot".to_owned()),
+            id: "event-1".to_owned(),
             reason: "new host".to_owned(),
+            ..Maintenance::default()
         };
         cloud.announce_maintenance("worker-1", Some(maintenance));
         inputs.instances.stopped = Some(create("stopped-1"));

@@ -10,7 +10,7 @@ mod syntax;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -65,14 +65,26 @@ pub struct Instance {
 }
 
 /// Maintenance of an instance.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Maintenance {
-    /// When it begins; none: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it begins, such as 2026-12-01T02:00:00Z [default: not known]
+    #[arg(long, value_name = "TIME")]
     pub starts_at: Option<Timestamp>,
-    /// The work.
-    #[serde(default)]
+    /// When it ends at the latest [default: not known]
+    #[arg(long, value_name = "TIME")]
+    pub ends_at: Option<Timestamp>,
+    /// Its kind [default: not known]
+    #[arg(long, value_parser = ["reboot", "replace", "retire", "emergency"])]
+    pub kind: Option<String>,
+    /// Its id in the cloud
+    #[arg(long, default_value = "")]
+    pub id: String,
+    /// It has begun
+    #[arg(long)]
+    pub in_progress: bool,
+    /// The work
+    #[arg(long, default_value = "")]
     pub reason: String,
 }
 

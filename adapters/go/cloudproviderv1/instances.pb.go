@@ -83,6 +83,68 @@ func (InstanceView) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{0}
 }
 
+// What becomes of the machine.
+type MaintenanceKind int32
+
+const (
+	// Not known.
+	MaintenanceKind_MAINTENANCE_KIND_UNSPECIFIED MaintenanceKind = 0
+	// It stops and starts again.
+	MaintenanceKind_MAINTENANCE_KIND_REBOOT MaintenanceKind = 1
+	// It moves to other hardware; its local disks may be empty then.
+	MaintenanceKind_MAINTENANCE_KIND_REPLACE MaintenanceKind = 2
+	// It ends for ever: the Node is deleted once the machine is absent and, with
+	// --maintenance-condition, counts in no limit of deletions.
+	MaintenanceKind_MAINTENANCE_KIND_RETIRE MaintenanceKind = 3
+	// Any of these without a notice worth waiting for.
+	MaintenanceKind_MAINTENANCE_KIND_EMERGENCY MaintenanceKind = 4
+)
+
+// Enum value maps for MaintenanceKind.
+var (
+	MaintenanceKind_name = map[int32]string{
+		0: "MAINTENANCE_KIND_UNSPECIFIED",
+		1: "MAINTENANCE_KIND_REBOOT",
+		2: "MAINTENANCE_KIND_REPLACE",
+		3: "MAINTENANCE_KIND_RETIRE",
+		4: "MAINTENANCE_KIND_EMERGENCY",
+	}
+	MaintenanceKind_value = map[string]int32{
+		"MAINTENANCE_KIND_UNSPECIFIED": 0,
+		"MAINTENANCE_KIND_REBOOT":      1,
+		"MAINTENANCE_KIND_REPLACE":     2,
+		"MAINTENANCE_KIND_RETIRE":      3,
+		"MAINTENANCE_KIND_EMERGENCY":   4,
+	}
+)
+
+func (x MaintenanceKind) Enum() *MaintenanceKind {
+	p := new(MaintenanceKind)
+	*p = x
+	return p
+}
+
+func (x MaintenanceKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MaintenanceKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_cloudprovider_v1_instances_proto_enumTypes[1].Descriptor()
+}
+
+func (MaintenanceKind) Type() protoreflect.EnumType {
+	return &file_cloudprovider_v1_instances_proto_enumTypes[1]
+}
+
+func (x MaintenanceKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MaintenanceKind.Descriptor instead.
+func (MaintenanceKind) EnumDescriptor() ([]byte, []int) {
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{1}
+}
+
 // State of the machine of an instance.
 type PowerState int32
 
@@ -130,11 +192,11 @@ func (x PowerState) String() string {
 }
 
 func (PowerState) Descriptor() protoreflect.EnumDescriptor {
-	return file_cloudprovider_v1_instances_proto_enumTypes[1].Descriptor()
+	return file_cloudprovider_v1_instances_proto_enumTypes[2].Descriptor()
 }
 
 func (PowerState) Type() protoreflect.EnumType {
-	return &file_cloudprovider_v1_instances_proto_enumTypes[1]
+	return &file_cloudprovider_v1_instances_proto_enumTypes[2]
 }
 
 func (x PowerState) Number() protoreflect.EnumNumber {
@@ -143,7 +205,7 @@ func (x PowerState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PowerState.Descriptor instead.
 func (PowerState) EnumDescriptor() ([]byte, []int) {
-	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{1}
+	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{2}
 }
 
 // Nodes whose instances are looked up.
@@ -442,8 +504,9 @@ type Instance struct {
 	// change. Empty: not allocated yet, the controller asks again.
 	PodCidrs []string `protobuf:"bytes,9,rep,name=pod_cidrs,json=podCidrs,proto3" json:"pod_cidrs,omitempty"`
 	// Maintenance of the machine that the cloud has announced; absent: none, or no more.
-	// With --maintenance-condition the Node has the condition MaintenancePlanned, as the
-	// last answer says.
+	// With --maintenance-condition the Node has the conditions MaintenancePlanned and, once
+	// the work has begun, MaintenanceInProgress, as the last answer says. Two answers in a
+	// row without it take them away.
 	PlannedMaintenance *PlannedMaintenance `protobuf:"bytes,10,opt,name=planned_maintenance,json=plannedMaintenance,proto3" json:"planned_maintenance,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -557,7 +620,16 @@ type PlannedMaintenance struct {
 	// it until the maintenance is over.
 	StartsAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	// The work, for people: at most 256 bytes, the rest is cut. The same in each answer.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it ends at the latest. Likewise; absent, or before starts_at: not known.
+	EndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	// Its kind.
+	Kind MaintenanceKind `protobuf:"varint,4,opt,name=kind,proto3,enum=cloudprovider.v1.MaintenanceKind" json:"kind,omitempty"`
+	// Id of the event in the cloud: at most 128 visible ASCII characters, any other is left
+	// out. The same in each answer.
+	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	// The work has begun.
+	InProgress    bool `protobuf:"varint,6,opt,name=in_progress,json=inProgress,proto3" json:"in_progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -604,6 +676,34 @@ func (x *PlannedMaintenance) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *PlannedMaintenance) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+func (x *PlannedMaintenance) GetKind() MaintenanceKind {
+	if x != nil {
+		return x.Kind
+	}
+	return MaintenanceKind_MAINTENANCE_KIND_UNSPECIFIED
+}
+
+func (x *PlannedMaintenance) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PlannedMaintenance) GetInProgress() bool {
+	if x != nil {
+		return x.InProgress
+	}
+	return false
 }
 
 // A list is asked for.
@@ -762,10 +862,15 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	" \x01(\v2$.cloudprovider.v1.PlannedMaintenanceR\x12plannedMaintenance\x1aC\n" +
 	"\x15AdditionalLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x02\n" +
 	"\x12PlannedMaintenance\x127\n" +
 	"\tstarts_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bstartsAt\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc3\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x123\n" +
+	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x125\n" +
+	"\x04kind\x18\x04 \x01(\x0e2!.cloudprovider.v1.MaintenanceKindR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\x12\x1f\n" +
+	"\vin_progress\x18\x06 \x01(\bR\n" +
+	"inProgress\"\xc3\x01\n" +
 	"\x14ListInstancesRequest\x127\n" +
 	"\acontext\x18\x01 \x01(\v2\x1d.cloudprovider.v1.CallContextR\acontext\x12>\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x122\n" +
@@ -777,7 +882,13 @@ const file_cloudprovider_v1_instances_proto_rawDesc = "" +
 	"\x19INSTANCE_VIEW_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12INSTANCE_VIEW_FULL\x10\x01\x12\x1a\n" +
 	"\x16INSTANCE_VIEW_METADATA\x10\x02\x12\x17\n" +
-	"\x13INSTANCE_VIEW_STATE\x10\x03*\x92\x01\n" +
+	"\x13INSTANCE_VIEW_STATE\x10\x03*\xab\x01\n" +
+	"\x0fMaintenanceKind\x12 \n" +
+	"\x1cMAINTENANCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17MAINTENANCE_KIND_REBOOT\x10\x01\x12\x1c\n" +
+	"\x18MAINTENANCE_KIND_REPLACE\x10\x02\x12\x1b\n" +
+	"\x17MAINTENANCE_KIND_RETIRE\x10\x03\x12\x1e\n" +
+	"\x1aMAINTENANCE_KIND_EMERGENCY\x10\x04*\x92\x01\n" +
 	"\n" +
 	"PowerState\x12\x1b\n" +
 	"\x17POWER_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -805,58 +916,61 @@ func file_cloudprovider_v1_instances_proto_rawDescGZIP() []byte {
 	return file_cloudprovider_v1_instances_proto_rawDescData
 }
 
-var file_cloudprovider_v1_instances_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_cloudprovider_v1_instances_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_cloudprovider_v1_instances_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_cloudprovider_v1_instances_proto_goTypes = []any{
 	(InstanceView)(0),                 // 0: cloudprovider.v1.InstanceView
-	(PowerState)(0),                   // 1: cloudprovider.v1.PowerState
-	(*BatchGetInstancesRequest)(nil),  // 2: cloudprovider.v1.BatchGetInstancesRequest
-	(*BatchGetInstancesResponse)(nil), // 3: cloudprovider.v1.BatchGetInstancesResponse
-	(*InstanceResult)(nil),            // 4: cloudprovider.v1.InstanceResult
-	(*Instance)(nil),                  // 5: cloudprovider.v1.Instance
-	(*PlannedMaintenance)(nil),        // 6: cloudprovider.v1.PlannedMaintenance
-	(*ListInstancesRequest)(nil),      // 7: cloudprovider.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),     // 8: cloudprovider.v1.ListInstancesResponse
-	nil,                               // 9: cloudprovider.v1.Instance.AdditionalLabelsEntry
-	(*CallContext)(nil),               // 10: cloudprovider.v1.CallContext
-	(*Node)(nil),                      // 11: cloudprovider.v1.Node
-	(*durationpb.Duration)(nil),       // 12: google.protobuf.Duration
-	(*Absent)(nil),                    // 13: cloudprovider.v1.Absent
-	(*NotManaged)(nil),                // 14: cloudprovider.v1.NotManaged
-	(*status.Status)(nil),             // 15: google.rpc.Status
-	(*KubernetesEffects)(nil),         // 16: cloudprovider.v1.KubernetesEffects
-	(*NodeAddress)(nil),               // 17: cloudprovider.v1.NodeAddress
-	(*timestamppb.Timestamp)(nil),     // 18: google.protobuf.Timestamp
+	(MaintenanceKind)(0),              // 1: cloudprovider.v1.MaintenanceKind
+	(PowerState)(0),                   // 2: cloudprovider.v1.PowerState
+	(*BatchGetInstancesRequest)(nil),  // 3: cloudprovider.v1.BatchGetInstancesRequest
+	(*BatchGetInstancesResponse)(nil), // 4: cloudprovider.v1.BatchGetInstancesResponse
+	(*InstanceResult)(nil),            // 5: cloudprovider.v1.InstanceResult
+	(*Instance)(nil),                  // 6: cloudprovider.v1.Instance
+	(*PlannedMaintenance)(nil),        // 7: cloudprovider.v1.PlannedMaintenance
+	(*ListInstancesRequest)(nil),      // 8: cloudprovider.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),     // 9: cloudprovider.v1.ListInstancesResponse
+	nil,                               // 10: cloudprovider.v1.Instance.AdditionalLabelsEntry
+	(*CallContext)(nil),               // 11: cloudprovider.v1.CallContext
+	(*Node)(nil),                      // 12: cloudprovider.v1.Node
+	(*durationpb.Duration)(nil),       // 13: google.protobuf.Duration
+	(*Absent)(nil),                    // 14: cloudprovider.v1.Absent
+	(*NotManaged)(nil),                // 15: cloudprovider.v1.NotManaged
+	(*status.Status)(nil),             // 16: google.rpc.Status
+	(*KubernetesEffects)(nil),         // 17: cloudprovider.v1.KubernetesEffects
+	(*NodeAddress)(nil),               // 18: cloudprovider.v1.NodeAddress
+	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
 }
 var file_cloudprovider_v1_instances_proto_depIdxs = []int32{
-	10, // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	11, // 1: cloudprovider.v1.BatchGetInstancesRequest.items:type_name -> cloudprovider.v1.Node
-	12, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	11, // 0: cloudprovider.v1.BatchGetInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	12, // 1: cloudprovider.v1.BatchGetInstancesRequest.items:type_name -> cloudprovider.v1.Node
+	13, // 2: cloudprovider.v1.BatchGetInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
 	0,  // 3: cloudprovider.v1.BatchGetInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
-	4,  // 4: cloudprovider.v1.BatchGetInstancesResponse.results:type_name -> cloudprovider.v1.InstanceResult
-	5,  // 5: cloudprovider.v1.InstanceResult.found:type_name -> cloudprovider.v1.Instance
-	13, // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.Absent
-	14, // 7: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.NotManaged
-	15, // 8: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
-	16, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
-	17, // 10: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
-	9,  // 11: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
-	1,  // 12: cloudprovider.v1.Instance.power_state:type_name -> cloudprovider.v1.PowerState
-	6,  // 13: cloudprovider.v1.Instance.planned_maintenance:type_name -> cloudprovider.v1.PlannedMaintenance
-	18, // 14: cloudprovider.v1.PlannedMaintenance.starts_at:type_name -> google.protobuf.Timestamp
-	10, // 15: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
-	12, // 16: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
-	0,  // 17: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
-	5,  // 18: cloudprovider.v1.ListInstancesResponse.items:type_name -> cloudprovider.v1.Instance
-	2,  // 19: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
-	7,  // 20: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
-	3,  // 21: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
-	8,  // 22: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	5,  // 4: cloudprovider.v1.BatchGetInstancesResponse.results:type_name -> cloudprovider.v1.InstanceResult
+	6,  // 5: cloudprovider.v1.InstanceResult.found:type_name -> cloudprovider.v1.Instance
+	14, // 6: cloudprovider.v1.InstanceResult.absent:type_name -> cloudprovider.v1.Absent
+	15, // 7: cloudprovider.v1.InstanceResult.not_managed:type_name -> cloudprovider.v1.NotManaged
+	16, // 8: cloudprovider.v1.InstanceResult.error:type_name -> google.rpc.Status
+	17, // 9: cloudprovider.v1.InstanceResult.effects:type_name -> cloudprovider.v1.KubernetesEffects
+	18, // 10: cloudprovider.v1.Instance.addresses:type_name -> cloudprovider.v1.NodeAddress
+	10, // 11: cloudprovider.v1.Instance.additional_labels:type_name -> cloudprovider.v1.Instance.AdditionalLabelsEntry
+	2,  // 12: cloudprovider.v1.Instance.power_state:type_name -> cloudprovider.v1.PowerState
+	7,  // 13: cloudprovider.v1.Instance.planned_maintenance:type_name -> cloudprovider.v1.PlannedMaintenance
+	19, // 14: cloudprovider.v1.PlannedMaintenance.starts_at:type_name -> google.protobuf.Timestamp
+	19, // 15: cloudprovider.v1.PlannedMaintenance.ends_at:type_name -> google.protobuf.Timestamp
+	1,  // 16: cloudprovider.v1.PlannedMaintenance.kind:type_name -> cloudprovider.v1.MaintenanceKind
+	11, // 17: cloudprovider.v1.ListInstancesRequest.context:type_name -> cloudprovider.v1.CallContext
+	13, // 18: cloudprovider.v1.ListInstancesRequest.max_staleness:type_name -> google.protobuf.Duration
+	0,  // 19: cloudprovider.v1.ListInstancesRequest.view:type_name -> cloudprovider.v1.InstanceView
+	6,  // 20: cloudprovider.v1.ListInstancesResponse.items:type_name -> cloudprovider.v1.Instance
+	3,  // 21: cloudprovider.v1.InstancesService.BatchGetInstances:input_type -> cloudprovider.v1.BatchGetInstancesRequest
+	8,  // 22: cloudprovider.v1.InstancesService.ListInstances:input_type -> cloudprovider.v1.ListInstancesRequest
+	4,  // 23: cloudprovider.v1.InstancesService.BatchGetInstances:output_type -> cloudprovider.v1.BatchGetInstancesResponse
+	9,  // 24: cloudprovider.v1.InstancesService.ListInstances:output_type -> cloudprovider.v1.ListInstancesResponse
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_instances_proto_init() }
@@ -877,7 +991,7 @@ func file_cloudprovider_v1_instances_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cloudprovider_v1_instances_proto_rawDesc), len(file_cloudprovider_v1_instances_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -123,8 +123,8 @@ pub struct NodeView {
     /// When `ready` became what it is; absent without the condition, and where its time cannot be
     /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
-    /// Conditions with a domain in their type, [`maintenance::MAINTENANCE_PLANNED`] and [`NETWORK_UNAVAILABLE`], by type:
-    /// others of Kubernetes' own are left out.
+    /// Conditions with a domain in their type, the two of [`maintenance`] and [`NETWORK_UNAVAILABLE`], by type: others of
+    /// Kubernetes' own are left out.
     pub conditions: Box<[Condition]>,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Box<str>,
@@ -178,8 +178,8 @@ impl NodeView {
         self.labels.get(LABEL_PAUSED) == Some("true")
     }
 
-    /// Returns true if its end was announced while its kubelet was still heard: its deletion has begun, or the autoscaler's
-    /// taint, whose value says when it was added, is older than the silence.
+    /// Returns true if its end was announced: its deletion has begun, the autoscaler's taint, whose value says when it was
+    /// added, is older than the silence of its kubelet, or the cloud retires its machine, which it still had when it said so.
     pub fn is_end_announced(&self) -> bool {
         let is_earlier = |taint: &Taint| {
             let tainted = taint.value.parse().ok();
@@ -189,6 +189,7 @@ impl NodeView {
         };
         let mut taints = self.taints.iter();
         self.deleted.is_some()
+            || maintenance::is_retirement_announced(&self.conditions)
             || taints.any(|taint| &*taint.key == TAINT_AUTOSCALER && is_earlier(taint))
     }
 

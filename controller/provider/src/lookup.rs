@@ -13,6 +13,7 @@ use outrigger_core::{
         NodeView,
         answer::{RawInstance, Rules},
         instance::{Instance, Lookup, PowerState},
+        maintenance::{MaintenanceKind, PlannedMaintenance},
         ownership::ProviderIdOwner,
     },
     text,
@@ -200,15 +201,29 @@ pub(super) fn read_instance(
             additional_labels: raw.additional_labels.into_iter().collect(),
             power_state,
             pod_cidrs: raw.pod_cidrs,
-            planned_maintenance: raw.planned_maintenance.map(|maintenance| {
-                let starts_at = maintenance.starts_at;
-                let starts_at = starts_at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
-                (starts_at, maintenance.reason)
-            }),
+            planned_maintenance: raw.planned_maintenance.map(read_maintenance),
         }
     };
     read.check(rules)
         .map_err(|refusal| Error::malformed(RPC, &refusal.to_string()))
+}
+
+fn read_maintenance(raw: v1::PlannedMaintenance) -> PlannedMaintenance {
+    let time = |at: prost_types::Timestamp| Timestamp::new(at.seconds, at.nanos).ok();
+    PlannedMaintenance {
+        kind: match raw.kind() {
+            v1::MaintenanceKind::Unspecified => MaintenanceKind::Unknown,
+            v1::MaintenanceKind::Reboot => MaintenanceKind::Reboot,
+            v1::MaintenanceKind::Replace => MaintenanceKind::Replace,
+            v1::MaintenanceKind::Retire => MaintenanceKind::Retire,
+            v1::MaintenanceKind::Emergency => MaintenanceKind::Emergency,
+        },
+        starts_at: raw.starts_at.and_then(time),
+        ends_at: raw.ends_at.and_then(time),
+        id: raw.id.into(),
+        in_progress: raw.in_progress,
+        reason: raw.reason.into(),
+    }
 }
 
 /// Two nodes with one machine: both answers are errors.

@@ -28,8 +28,8 @@ pub(super) struct NodeFlags {
     /// the provider names of an instance in sync on its Node; the others have no effect.
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
-    /// Give a Node the condition MaintenancePlanned (KEP-5683, alpha) while the cloud announces maintenance of
-    /// its machine.
+    /// Give a Node the conditions MaintenancePlanned and, once it has begun, MaintenanceInProgress (KEP-5683, alpha) while
+    /// the cloud announces maintenance of its machine.
     #[arg(long)]
     maintenance_condition: bool,
     /// Time before announced maintenance at which the Node gets the taint

@@ -6,7 +6,7 @@ mod deletion;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use outrigger_provider_mock::control::AnnounceMaintenance;
+use outrigger_provider_mock::{control::AnnounceMaintenance, instances::Maintenance};
 use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 use tokio::time::Instant;
@@ -150,24 +150,37 @@ async fn maintenance_becomes_a_condition_an_event_and_a_taint_until_it_is_over()
     let stage = fleet(setup, 3).await;
     let mut announced = AnnounceMaintenance {
         targets: vec![NODE.to_owned()],
-        starts_at: Some("2126-12-01T02:00:00Z".parse().unwrap()),
-        reason: "new host".to_owned(),
+        maintenance: Maintenance {
+            starts_at: Some("2126-12-01T02:00:00Z".parse().unwrap()),
+            reason: "new host".to_owned(),
+            ..Maintenance::default()
+        },
         over: false,
     };
     stage.mock.announce(announced.clone()).await;
     let words =
         "the cloud has announced maintenance of the machine from 2126-12-01T02:00:00Z on: new host";
     shows(&stage, Some(words), false).await;
-    announced.starts_at = Some("2026-01-01T02:00:00Z".parse().unwrap());
+    announced.maintenance = Maintenance {
+        starts_at: Some("2026-01-01T02:00:00Z".parse().unwrap()),
+        ends_at: Some("2026-01-01T04:00:00Z".parse().unwrap()),
+        kind: Some("reboot".to_owned()),
+        id: "event-1".to_owned(),
+        in_progress: true,
+        ..announced.maintenance
+    };
     stage.mock.announce(announced.clone()).await;
-    let words =
-        "the cloud has announced maintenance of the machine from 2026-01-01T02:00:00Z on: new host";
+    let words = "the cloud has announced a reboot of the machine from 2026-01-01T02:00:00Z to 2026-01-01T04:00:00Z (event-1): new host";
     shows(&stage, Some(words), true).await;
     announced.over = true;
     stage.mock.announce(announced).await;
     shows(&stage, None, false).await;
     let node = stage.node(NODE).await;
-    for expected in ["MaintenancePlanned", "MaintenanceOver"] {
+    for expected in [
+        "MaintenancePlanned",
+        "MaintenanceInProgress",
+        "MaintenanceOver",
+    ] {
         stage.event(&node, expected).await;
     }
 }

@@ -35,6 +35,7 @@ pub fn draw(soon: Duration, random: &mut Rng) -> Option<Maintenance> {
     let maintenance = Maintenance {
         starts_at: begins.and_then(at),
         reason: ["", "new host"][random.usize(0..2)].to_owned(),
+        ..Maintenance::default()
     };
     (random.u32(0..4) > 0).then_some(maintenance)
 }
@@ -45,6 +46,7 @@ pub fn due_in(seconds: i64) -> Option<Maintenance> {
     let maintenance = Maintenance {
         starts_at: Timestamp::from_second(begins).ok(),
         reason: "new host".to_owned(),
+        ..Maintenance::default()
     };
     Some(maintenance)
 }

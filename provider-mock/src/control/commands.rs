@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::load_balancers::{EditLoadBalancer, NewLoadBalancer};
@@ -12,7 +11,7 @@ use super::routes::{EditRoutes, NewRoute};
 use crate::cloud::{Quota, part};
 use crate::duration;
 use crate::faults::Fault;
-use crate::instances::{Instance, InstanceSpec};
+use crate::instances::{Instance, InstanceSpec, Maintenance};
 use crate::volumes::Volume;
 
 /// A command; in JSON a document with its name as the only key.
@@ -144,16 +143,12 @@ pub struct AnnounceMaintenance {
     /// Names, ids or provider IDs; if one is not known, nothing is changed
     #[arg(required = true, value_name = "NAME|ID")]
     pub targets: Vec<String>,
-    /// When it begins, such as 2026-12-01T02:00:00Z [default: not known]
-    #[arg(long, value_name = "TIME")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starts_at: Option<Timestamp>,
-    /// The work
-    #[arg(long, default_value = "")]
+    /// Its details
+    #[command(flatten)]
     #[serde(default)]
-    pub reason: String,
+    pub maintenance: Maintenance,
     /// It is over, or called off
-    #[arg(long, conflicts_with_all = ["starts_at", "reason"])]
+    #[arg(long, conflicts_with = "Maintenance")]
     #[serde(default)]
     pub over: bool,
 }

@@ -21,7 +21,7 @@ use super::commands::{
 use super::{load_balancers, routes};
 use crate::cloud::{Cloud, Quota};
 use crate::faults::Fault;
-use crate::instances::{Instance, InstanceId, Maintenance, Power};
+use crate::instances::{Instance, InstanceId, Power};
 
 /// The part of the status besides the cloud.
 #[derive(Debug, Clone)]
@@ -217,10 +217,7 @@ fn announce_maintenance(cloud: &Cloud, announced: AnnounceMaintenance) -> Result
         targets: announced.targets,
         ..Targets::default()
     };
-    let maintenance = (!announced.over).then_some(Maintenance {
-        starts_at: announced.starts_at,
-        reason: announced.reason,
-    });
+    let maintenance = (!announced.over).then_some(announced.maintenance);
     let ids = resolve(cloud, &targets)?;
     let announce = |id: &InstanceId| cloud.announce_maintenance(id.as_str(), maintenance.clone());
     Ok(changed(ids.iter().filter_map(announce)))

@@ -165,6 +165,11 @@ fn answer(cloud: &Cloud, instance: &Instance) -> v1::Instance {
         Power::Shutdown => v1::PowerState::Shutdown,
         Power::Terminating => v1::PowerState::Terminating,
     };
+    let time = |time: jiff::Timestamp| SystemTime::from(time).into();
+    let kind = |kind: Option<&String>| {
+        let name = format!("MAINTENANCE_KIND_{}", kind?.to_uppercase());
+        v1::MaintenanceKind::from_str_name(&name)
+    };
     let maintenance = instance.maintenance.as_ref();
     v1::Instance {
         provider_id: cloud.provider_id(&instance.id),
@@ -177,9 +182,11 @@ fn answer(cloud: &Cloud, instance: &Instance) -> v1::Instance {
         power_state: power.into(),
         pod_cidrs: instance.pod_cidrs.iter().map(ToString::to_string).collect(),
         planned_maintenance: maintenance.map(|maintenance| v1::PlannedMaintenance {
-            starts_at: maintenance
-                .starts_at
-                .map(|time| SystemTime::from(time).into()),
+            starts_at: maintenance.starts_at.map(time),
+            ends_at: maintenance.ends_at.map(time),
+            kind: kind(maintenance.kind.as_ref()).unwrap_or_default().into(),
+            id: maintenance.id.clone(),
+            in_progress: maintenance.in_progress,
             reason: maintenance.reason.clone(),
         }),
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use outrigger_api::v1::{Instance, InstanceView, Node, PlannedMaintenance, PowerState};
+use outrigger_api::v1::{Instance, InstanceView, Node, PowerState};
 
 use crate::{
     case::{Check, check},
@@ -190,21 +190,22 @@ async fn planned_maintenance(subject: &Subject) -> Verdict {
             format!("{planned:?} in the next answer, too"),
             format!("{:?}", again.planned_maintenance),
         )?;
-        let Some(PlannedMaintenance { starts_at, reason }) = planned else {
+        let Some(planned) = planned else {
             continue;
         };
-        if let Some(starts_at) = starts_at {
-            let read = jiff::Timestamp::new(starts_at.seconds, starts_at.nanos);
+        for time in planned.starts_at.iter().chain(&planned.ends_at) {
+            let read = jiff::Timestamp::new(time.seconds, time.nanos);
             expect(
                 read.is_ok_and(|at| at > jiff::Timestamp::UNIX_EPOCH),
                 "a time after 1970-01-01T00:00:00Z and before the year 10000",
-                format!("{} s and {} ns", starts_at.seconds, starts_at.nanos),
+                format!("{} s and {} ns", time.seconds, time.nanos),
             )?;
         }
+        let (id, reason) = (&planned.id, &planned.reason);
         expect(
-            reason.len() <= 256,
-            "a reason of at most 256 bytes",
-            format!("{} bytes", reason.len()),
+            reason.len() <= 256 && id.len() <= 128 && id.bytes().all(|c| c.is_ascii_graphic()),
+            "a reason of at most 256 bytes, and an id of at most 128 visible ASCII characters",
+            format!("{} bytes, and {id:?}", reason.len()),
         )?;
     }
     Ok(())

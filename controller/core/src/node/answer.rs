@@ -4,8 +4,6 @@
 //! server unless it is legal there. A refusal is an error of that one item; never is it read as
 //! absence.
 
-use jiff::Timestamp;
-
 use crate::{
     fault::{Excerpt, Fault, few, legal},
     forbidden_addresses::ForbiddenAddresses,
@@ -26,9 +24,6 @@ pub const MAX_PROVIDER_ID: usize = 1_024;
 pub const MAX_ADDRESSES: usize = 64;
 /// Additional labels of one instance.
 pub const MAX_ADDITIONAL_LABELS: usize = 64;
-
-/// Bytes of the reason of announced maintenance; the contract's limit.
-const MAX_MAINTENANCE_REASON: usize = 256;
 
 /// Pod CIDRs of one instance that are kept: one more than is legal.
 const MAX_POD_CIDRS: usize = 3;
@@ -56,8 +51,8 @@ pub struct RawInstance {
     pub power_state: PowerState,
     /// See [`Instance::pod_cidrs`].
     pub pod_cidrs: Vec<String>,
-    /// When announced maintenance begins, if that can be a time, and its reason.
-    pub planned_maintenance: Option<(Option<Timestamp>, String)>,
+    /// See [`Instance::planned_maintenance`].
+    pub planned_maintenance: Option<PlannedMaintenance>,
 }
 
 /// The limits that an answer is checked against.
@@ -100,10 +95,7 @@ impl RawInstance {
                 .take(MAX_POD_CIDRS)
                 .map(|text| cidr(text))
                 .collect(),
-            planned_maintenance: self.planned_maintenance.map(|(starts_at, reason)| {
-                let reason = text::cut(&reason, MAX_MAINTENANCE_REASON).into();
-                PlannedMaintenance::new(starts_at, reason)
-            }),
+            planned_maintenance: self.planned_maintenance.map(PlannedMaintenance::checked),
         })
     }
 }

@@ -58,11 +58,11 @@ pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<Effect
 }
 
 impl EffectsWrite {
-    /// The write of one condition.
-    pub(crate) fn of_condition(now: Timestamp, change: ConditionChange) -> Self {
+    /// The write of these conditions alone.
+    pub(crate) const fn of_conditions(now: Timestamp, conditions: Vec<ConditionChange>) -> Self {
         Self {
             annotations: Vec::new(),
-            conditions: vec![change],
+            conditions,
             heartbeat: now,
             only_this_version: false,
         }

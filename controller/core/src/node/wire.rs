@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NodeAddress, NodeView, Ready, Taint,
-    maintenance::MAINTENANCE_PLANNED,
+    maintenance::{MAINTENANCE_IN_PROGRESS, MAINTENANCE_PLANNED},
 };
 use crate::{
     condition::{self, Condition},
@@ -94,7 +94,12 @@ impl From<NodeJson> for NodeView {
 fn qualified(mut conditions: Vec<Condition>) -> Box<[Condition]> {
     conditions.retain(|condition| {
         condition.kind.contains('/')
-            || [MAINTENANCE_PLANNED, NETWORK_UNAVAILABLE].contains(&&*condition.kind)
+            || [
+                MAINTENANCE_PLANNED,
+                MAINTENANCE_IN_PROGRESS,
+                NETWORK_UNAVAILABLE,
+            ]
+            .contains(&&*condition.kind)
     });
     conditions.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
     conditions.into()

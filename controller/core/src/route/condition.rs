@@ -38,7 +38,7 @@ pub fn condition(
     };
     let (conditions, kind) = (&node.conditions, NETWORK_UNAVAILABLE);
     let change = ConditionChange::set(now, conditions, kind, status, reason, &message)?;
-    Some(EffectsWrite::of_condition(now, change))
+    Some(EffectsWrite::of_conditions(now, vec![change]))
 }
 
 /// The state of the routes to one Node.

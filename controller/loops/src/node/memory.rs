@@ -13,6 +13,7 @@ use outrigger_core::{
         address::{AddressDoubt, BelievedAddresses, unnamed},
         claims::{Claims, Duplicate},
         instance::Instance,
+        maintenance::Unannounced,
         plan::repair,
     },
     repairs::{Repairs, Undone},
@@ -52,6 +53,8 @@ pub(super) struct NodeMemory {
     report_due: Option<Instant>,
     /// Addresses that answers lack, or name in another order.
     doubt: AddressDoubt,
+    /// Answers that lack the maintenance that it shows.
+    unannounced: Unannounced,
     /// The write that another client has undone last.
     pub(super) undone: Option<Undone>,
     pub(super) repairs: Repairs,
@@ -163,13 +166,19 @@ impl CloudNodeState {
         self.of(node, |memory| memory.is_new).unwrap_or_default()
     }
 
+    /// How many answers lack the maintenance that `node` shows.
+    pub(super) fn unannounced(&self, node: &NodeView) -> Unannounced {
+        self.of(node, |memory| memory.unannounced)
+            .unwrap_or_default()
+    }
+
     fn of<T>(&self, node: &NodeView, read: impl FnOnce(&NodeMemory) -> T) -> Option<T> {
         let all = self.nodes.lock();
         let memory = all.get(&node.name);
         memory.filter(|memory| memory.uid == node.uid).map(read)
     }
 
-    /// The addresses of `instance` that count for `node`, and when the provider is to be asked about it again; none if `nodes`
+    /// Counts the answer `instance` about `node`. The addresses that count for it, and when the provider is to be asked about it again; none if `nodes`
     /// shows it no more.
     pub(super) fn believe(
         &self,
@@ -180,6 +189,7 @@ impl CloudNodeState {
         let given_elsewhere = self.given_elsewhere(nodes, node, &unnamed(node, instance));
         let now = self.clock.now();
         self.remember(nodes, node, |memory| {
+            memory.unannounced.count(node, instance);
             let doubt = &mut memory.doubt;
             let believed = doubt.believe(now, node, instance, &given_elsewhere);
             (believed, doubt.ask_at().map(|at| until(at, now)))

@@ -569,10 +569,12 @@ impl CloudNode {
         node: &NodeView,
         instance: &Instance,
     ) -> Option<MaintenanceWrite> {
-        maintenance::plan(time_of_day(), node, instance, self.settings.maintenance)
+        let unannounced = self.state.unannounced(node);
+        let settings = self.settings.maintenance;
+        maintenance::plan(time_of_day(), node, instance, unannounced, settings)
     }
 
-    /// Writes what the cloud has announced about the machine: the condition, then the taint.
+    /// Writes what the cloud has announced about the machine: the conditions, then the taint.
     async fn write_maintenance(
         &self,
         mut node: Arc<NodeView>,
@@ -580,16 +582,17 @@ impl CloudNode {
         instances: &InstancesCapability,
     ) -> Result<(), NodeSyncError> {
         for _ in 0..2 {
-            let mut event = None;
+            let mut events = Vec::new();
             let write = |node: &NodeView| -> Result<_, NodeSyncError> {
                 let write = self.plan_maintenance(node, machine);
-                event = write.as_ref().and_then(MaintenanceWrite::event);
+                let planned = write.as_ref().map(MaintenanceWrite::events);
+                events = planned.unwrap_or_default();
                 Ok(write.map(Write::from))
             };
             let Some(written) = self.settle(node, instances, write).await? else {
                 break;
             };
-            if let Some(event) = event {
+            for event in events {
                 info!(node = &*written.name, event = %event.message, "maintenance of the node");
                 self.note(&written.name, "maintenance", || event.message.to_string());
                 self.context.node_event(&written, event);

@@ -8,7 +8,7 @@ use crate::{
     fixture::{addresses, map},
     node::{
         instance::{Instance, PowerState},
-        maintenance::PlannedMaintenance,
+        maintenance::{MaintenanceKind, PlannedMaintenance},
         ownership::Prefixes,
     },
     syntax,
@@ -70,7 +70,7 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         ],
         power_state: PowerState::Running,
         pod_cidrs: vec!["10.1.2.0/24".into()],
-        planned_maintenance: Some((Some(LAST_SECOND), "new host".into())),
+        planned_maintenance: Some(maintenance()),
         ..with_addresses(&[
             ("InternalIP", "10.0.0.5"),
             ("InternalIP", "fd00::5"),
@@ -95,23 +95,38 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         additional_labels: map(&[("example.com/rack", "7"), ("node.kubernetes.io/x", "")]),
         power_state: PowerState::Running,
         pod_cidrs: ["10.1.2.0/24".into()].into(),
-        planned_maintenance: Some(PlannedMaintenance {
-            starts_at: Some(LAST_SECOND),
-            reason: "new host".into(),
-        }),
+        planned_maintenance: Some(maintenance()),
     };
     assert_eq!(check(raw), Ok(expected));
 }
 
+fn maintenance() -> PlannedMaintenance {
+    PlannedMaintenance {
+        starts_at: Some(LAST_SECOND),
+        ends_at: Some(LAST_SECOND),
+        kind: MaintenanceKind::Reboot,
+        id: "x".repeat(128).into(),
+        in_progress: true,
+        reason: "new host".into(),
+    }
+}
+
 /// Nothing of it is a reason to refuse the instance.
 #[test]
-fn maintenance_is_cut_to_a_line_of_256_bytes_and_a_time_that_has_a_meaning() {
-    let read = |starts_at, reason: &str| {
+fn maintenance_is_cut_to_a_line_of_256_bytes_an_id_and_times_that_have_a_meaning() {
+    let checked = |maintenance| {
         let raw = RawInstance {
-            planned_maintenance: Some((starts_at, reason.into())),
+            planned_maintenance: Some(maintenance),
             ..good()
         };
         check(raw).unwrap().planned_maintenance.unwrap()
+    };
+    let read = |starts_at, reason: &str| {
+        checked(PlannedMaintenance {
+            starts_at,
+            reason: reason.into(),
+            ..PlannedMaintenance::default()
+        })
     };
     let at = Timestamp::constant;
     for (starts_at, expected) in [
@@ -132,6 +147,29 @@ fn maintenance_is_cut_to_a_line_of_256_bytes_and_a_time_that_has_a_meaning() {
         ),
     ] {
         assert_eq!(*read(None, &reason).reason, *expected);
+    }
+    for (ends_at, expected) in [
+        (Timestamp::UNIX_EPOCH, None),
+        (at(9, 999_999_999), None),
+        (at(10, 1), Some(at(10, 0))),
+    ] {
+        let kept = checked(PlannedMaintenance {
+            starts_at: Some(at(10, 5)),
+            ends_at: Some(ends_at),
+            ..maintenance()
+        });
+        assert_eq!(kept.ends_at, expected);
+    }
+    for id in ["x".repeat(129), "a b".into(), "\u{e9}".into()] {
+        let id = id.into();
+        assert_eq!(
+            &*checked(PlannedMaintenance {
+                id,
+                ..maintenance()
+            })
+            .id,
+            ""
+        );
     }
 }
 

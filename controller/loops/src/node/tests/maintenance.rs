@@ -13,13 +13,20 @@ use crate::fixture::Fixture;
 
 const TAINT: &str = "outrigger.dev/maintenance-planned";
 
-/// The answers from now on say that maintenance begins in so many hours; none: they have no maintenance.
-fn announce(fixture: &Fixture, starts_in: Option<i64>, reason: &str) {
-    let maintenance = starts_in.map(|hours| Maintenance {
+/// Maintenance that begins in so many hours.
+fn starts_in(hours: i64, reason: &str) -> Maintenance {
+    Maintenance {
         starts_at: Some(jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours)),
         reason: reason.to_owned(),
-    });
-    let machine = fixture.cloud.announce_maintenance("n1", maintenance);
+        ..Maintenance::default()
+    }
+}
+
+/// The answers from now on have this maintenance.
+fn announce(fixture: &Fixture, maintenance: Option<&Maintenance>) {
+    let machine = fixture
+        .cloud
+        .announce_maintenance("n1", maintenance.cloned());
     assert!(machine.is_some());
 }
 
@@ -41,7 +48,7 @@ async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
         let fixture = fleet(3, preference).await;
         sleep(PERIOD).await;
         let before = fixture.api_writes().len();
-        announce(&fixture, Some(20), "new\nhost");
+        announce(&fixture, Some(&starts_in(20, "new\nhost")));
         sleep(PERIOD * 2).await;
         let planned = condition(&fixture).unwrap();
         assert_eq!(planned["status"], "True");
@@ -49,7 +56,8 @@ async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
         assert!(message.ends_with(": new\\nhost"), "{message}");
         assert!(!is_tainted(&fixture));
         // It is put forward.
-        announce(&fixture, Some(0), "new host");
+        let soon = starts_in(0, "new host");
+        announce(&fixture, Some(&soon));
         sleep(PERIOD * 3).await;
         assert!(is_tainted(&fixture));
         assert_ne!(condition(&fixture).unwrap()["message"], message);
@@ -65,7 +73,13 @@ async fn maintenance_is_on_the_node_as_long_as_the_cloud_announces_it() {
         assert!(condition(&fixture).is_some() && is_tainted(&fixture));
         fixture.cloud.clear_faults();
 
-        announce(&fixture, None, "");
+        // A single answer without it is not believed.
+        for (maintenance, periods) in [(None, 1), (Some(&soon), 2)] {
+            announce(&fixture, maintenance);
+            sleep(PERIOD * periods).await;
+            assert!(condition(&fixture).is_some() && is_tainted(&fixture));
+        }
+        announce(&fixture, None);
         sleep(PERIOD * 4).await;
         assert_eq!((condition(&fixture), is_tainted(&fixture)), (None, false));
         let mut writes = fixture.api_writes().split_off(before);
