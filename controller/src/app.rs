@@ -21,6 +21,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub(crate) use self::process::provider_options;
 pub use self::supervise::Signals;
 use self::{
     controllers::Loops,
@@ -107,14 +108,18 @@ impl Surroundings {
     pub fn of(config: &Config, telemetry: Telemetry) -> Result<Self, Fatal> {
         let signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
         let api_server = config.kube.load();
-        let provider = &config.provider;
-        let socket = ProviderSocket::new(provider.endpoint.clone(), &*provider.users);
         Ok(Self {
             api_server: api_server.map_err(|error| Fatal::setup(&error))?,
-            provider: Box::new(socket),
+            provider: Box::new(Self::socket(config)),
             signals,
             set_verbosity: Box::new(move |verbosity| telemetry.set_verbosity(verbosity)),
         })
+    }
+
+    /// The provider's socket by the flags.
+    pub(crate) fn socket(config: &Config) -> ProviderSocket {
+        let provider = &config.provider;
+        ProviderSocket::new(provider.endpoint.clone(), &*provider.users)
     }
 }
 

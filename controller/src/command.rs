@@ -1,5 +1,6 @@
-//! The commands beside the controller manager itself: `explain` and `sweep`.
+//! The commands beside the controller manager itself: `check`, `explain` and `sweep`.
 
+mod check;
 mod explain;
 mod sweep;
 
@@ -20,6 +21,7 @@ use self::{explain::ExplainCommand, sweep::SweepCommand};
 pub fn run_from_env() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     let ended = match words.next()?.to_str()? {
+        "check" => check::run(),
         "explain" => ExplainCommand::parse_from(words).run(),
         "sweep" => SweepCommand::parse_from(words).run(),
         _ => return None,

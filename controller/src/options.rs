@@ -28,16 +28,16 @@ use std::{collections::BTreeMap, env, ffi::OsString, process::ExitCode, time::Du
 use crate::server::settings::AccessSettings;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches, Parser,
-    builder::Str, error::ErrorKind, parser::ValueSource,
+    builder::Str, error::ErrorKind, parser::ValueSource, value_parser,
 };
 use outrigger_core::{go_duration, text::without_login};
 use outrigger_runtime::VERSION;
 
 pub use self::config::Config;
 use self::{
-    api_server::ApiServerFlags, cluster::ClusterFlags, controllers::Controllers,
-    election::ElectionFlags, logging::LoggingFlags, nodes::NodeFlags, provider::ProviderFlags,
-    service::ServiceFlags, serving::ServingFlags, webhook::WebhookFlags,
+    api_server::ApiServerFlags, cluster::ClusterFlags, config::OutputForm,
+    controllers::Controllers, election::ElectionFlags, logging::LoggingFlags, nodes::NodeFlags,
+    provider::ProviderFlags, service::ServiceFlags, serving::ServingFlags, webhook::WebhookFlags,
 };
 pub(crate) use self::{cluster::cluster_uid, provider::DEFAULT_ENDPOINT};
 
@@ -107,9 +107,7 @@ struct Flags {
 /// The exit code to end with.
 pub fn parse_from_env() -> Result<Config, ExitCode> {
     let args: Vec<OsString> = env::args_os().skip(1).collect();
-    let variables = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    parse_from(&args, &variables.collect()).map_err(|error| {
+    parse_from(&args, &variables()).map_err(|error| {
         // A closed stream is no reason to behave otherwise.
         let _ = error.print();
         if error.use_stderr() {
@@ -118,6 +116,31 @@ pub fn parse_from_env() -> Result<Config, ExitCode> {
             ExitCode::SUCCESS
         }
     })
+}
+
+/// The environment, as far as it is text.
+fn variables() -> BTreeMap<String, String> {
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    variables.collect()
+}
+
+/// Parses what the command `check` was started with: flags of the controller manager, and the form of its output.
+///
+/// # Errors
+/// As [`parse_from`].
+pub(crate) fn parse_check_from_env(about: &'static str) -> Result<(Config, OutputForm), Error> {
+    let args: Vec<OsString> = env::args_os().skip(2).collect();
+    let variables = variables();
+    let output = Arg::new("output").short('o').long("output");
+    let output = output.value_parser(value_parser!(OutputForm));
+    let command = command(&variables)
+        .display_name("cloud-controller-manager check")
+        .about(about)
+        .arg(output.default_value("table").help("Form of the output."));
+    let (config, matches) = read(command, &args, &variables)?;
+    let output = matches.get_one("output").copied();
+    Ok((config, output.unwrap_or(OutputForm::Table)))
 }
 
 /// Parses and checks. `args` are those after the program's name, `variables` is the environment. Reads
@@ -129,7 +152,16 @@ pub fn parse_from<T: Into<OsString> + Clone>(
     args: &[T],
     variables: &BTreeMap<String, String>,
 ) -> Result<Config, Error> {
-    let mut command = command(variables);
+    let (config, _) = read(command(variables), args, variables)?;
+    Ok(config)
+}
+
+/// The settings, and what clap has made of `args`.
+fn read<T: Into<OsString> + Clone>(
+    mut command: Command,
+    args: &[T],
+    variables: &BTreeMap<String, String>,
+) -> Result<(Config, ArgMatches), Error> {
     let matches = command.try_get_matches_from_mut(args.iter().cloned())?;
     let flags = Flags::from_arg_matches(&matches)?;
     let is_set = |arg: &Arg| {
@@ -142,7 +174,8 @@ pub fn parse_from<T: Into<OsString> + Clone>(
     }
     let values = values(&command, &matches);
     let config = flags.config(values, warnings);
-    config.map_err(|error| command.error(ErrorKind::ValueValidation, error))
+    let config = config.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
+    Ok((config, matches))
 }
 
 /// All flags. Variables of the environment are their defaults.

@@ -140,6 +140,12 @@ impl NodeView {
             .any(|taint| &*taint.key == TAINT_UNINITIALIZED)
     }
 
+    /// Returns true if it has no provider ID, nor the taint that asks for one: its kubelet runs without
+    /// `--cloud-provider=external`, or another client has removed the taint.
+    pub fn is_without_cloud(&self) -> bool {
+        self.provider_id.is_empty() && !self.is_uninitialized()
+    }
+
     /// Returns true if it has the taint of a stopped instance.
     pub fn is_shut_down(&self) -> bool {
         self.taints.iter().any(Taint::is_shutdown)

@@ -116,6 +116,12 @@ pub struct ManagedFields {
     fields_v1: Value,
 }
 
+/// The client that has the Pod CIDRs of a Node by `entries`.
+pub fn pod_cidr_writer(entries: &[ManagedFields]) -> Option<&str> {
+    let has = |entry: &&ManagedFields| entry.fields_v1.pointer("/f:spec/f:podCIDRs").is_some();
+    entries.iter().find(has).map(|entry| &*entry.manager)
+}
+
 /// The client other than this one that has `what` by `entries`, or that wrote nearest to it last: what a client removes, no
 /// entry has any more.
 fn other_writer(entries: &[ManagedFields], what: Undone) -> Option<&str> {

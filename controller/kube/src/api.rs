@@ -15,6 +15,7 @@ use super::{
     error::{ApiError, chain},
     patch::Patch,
 };
+use outrigger_core::repairs::ManagedFields;
 use outrigger_runtime::fence::Fence;
 
 /// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
@@ -130,6 +131,19 @@ impl Api {
 
         let Metadata { uid } = self.metadata(path).await?;
         Ok(uid)
+    }
+
+    /// The writers of the fields of the object at `path`.
+    pub async fn managed_fields(&self, path: &str) -> Result<Vec<ManagedFields>, ApiError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            managed_fields: Vec<ManagedFields>,
+        }
+
+        let Metadata { managed_fields } = self.metadata(path).await?;
+        Ok(managed_fields)
     }
 
     /// All objects at `path`, or those whose field has the value of `selector`: calls `each` with each object as it arrives,

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use outrigger_core::lease::LeaseRecord;
 use serde::Deserialize;
 use tokio::{
     sync::watch,
@@ -82,7 +83,11 @@ pub async fn discover(api: &Api, server: &str) -> Facts {
     }
 }
 
-async fn query(api: &Api, repeats: &Repeats) -> Result<Facts, ApiError> {
+/// The facts as the API server tells them now, without the UID if it refuses the namespace, which is logged.
+///
+/// # Errors
+/// Any other [`ApiError`].
+pub async fn query(api: &Api, repeats: &Repeats) -> Result<Facts, ApiError> {
     let Version { git_version } = api.get("/version").await?;
     let uid = match uid(api).await {
         Err(error) if error.code() == Some(403) => {
@@ -189,8 +194,8 @@ impl fmt::Debug for SameCluster {
 pub struct LeaseFacts {
     /// `metadata.annotations`
     pub annotations: BTreeMap<String, String>,
-    /// `spec.leaseTransitions`
-    pub transitions: i32,
+    /// `spec`
+    pub record: LeaseRecord,
 }
 
 /// The Lease at `path`.
@@ -201,7 +206,7 @@ pub async fn lease(api: &Api, path: &str) -> Result<LeaseFacts, ApiError> {
     let LeaseObject { metadata, spec, .. } = api.get(path).await?;
     Ok(LeaseFacts {
         annotations: metadata.annotations,
-        transitions: spec.transitions,
+        record: spec,
     })
 }
 

@@ -6,7 +6,6 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{error_class::ErrorClass, repairs::ManagedFields};
 use outrigger_runtime::{backoff::Backoff, log_repeated, telemetry::Repeats};
-use serde::Deserialize;
 
 use super::{
     api::{Api, Written},
@@ -238,15 +237,8 @@ impl<V: View> ObjectWriter<V> {
 
     /// The writers of the object's fields, as the API server has them; nothing if it cannot be read.
     pub async fn managed_fields(&self, object: &V) -> Vec<ManagedFields> {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            #[serde(default)]
-            managed_fields: Vec<ManagedFields>,
-        }
-
-        let read = self.api.metadata::<Metadata>(&object.path()).await;
-        read.unwrap_or_default().managed_fields
+        let read = self.api.managed_fields(&object.path()).await;
+        read.unwrap_or_default()
     }
 
     /// The object as the store has it, if it is still there.

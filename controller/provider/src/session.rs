@@ -80,7 +80,7 @@ impl HandshakeResult {
     }
 
     /// The parts of the contract that loops call, and whether the provider serves them.
-    pub(super) fn capabilities(&self) -> [(&'static str, bool); 4] {
+    pub fn capabilities(&self) -> [(&'static str, bool); 4] {
         [
             ("instances", self.instances.is_some()),
             ("load_balancers", self.load_balancers.is_some()),

@@ -128,7 +128,7 @@ async fn inheritance(api: &Api, config: &Config, current: &Revision) -> Inherita
         Ok(lease) => {
             let value = lease.annotations.get(ANNOTATION_TARGETS);
             match value.and_then(|value| TargetsRecord::parse(value)) {
-                Some(record) => record.inheritance(lease.transitions, current),
+                Some(record) => record.inheritance(lease.record.transitions, current),
                 None => Inheritance::Nothing,
             }
         }

@@ -241,7 +241,7 @@ fn known_uid<'a>(config: &'a Config, facts: &'a Facts) -> Option<&'a str> {
 }
 
 /// Facts for the provider about this process and its cluster.
-pub(super) fn provider_options(config: &Config, facts: &Facts) -> provider::Options {
+pub(crate) fn provider_options(config: &Config, facts: &Facts) -> provider::Options {
     let settings = &config.provider;
     let uid = known_uid(config, facts);
     provider::Options {

@@ -27,6 +27,7 @@ mod rights;
 mod stage;
 mod wait;
 
+mod check;
 mod explain;
 mod initialisation;
 mod ipam;

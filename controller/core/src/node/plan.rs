@@ -86,8 +86,8 @@ impl NodeWarning {
         }
     }
 
-    /// A Node without the taint is never initialised.
-    pub(super) fn not_initialized() -> Self {
+    /// A Node without the taint is never initialised ([`NodeView::is_without_cloud`]).
+    pub fn not_initialized() -> Self {
         Self {
             event: Some("NotInitialized"),
             text: format!(
@@ -174,7 +174,7 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Nod
             ..NodePlan::default()
         });
     } else {
-        if node_id.is_empty() && !instance_id.is_empty() {
+        if node.is_without_cloud() && !instance_id.is_empty() {
             warnings.push(NodeWarning::not_initialized());
         }
         if instance.is_spelled_otherwise(node) {
