@@ -71,13 +71,13 @@ class Machines(Instances):
 
 def find(machines: list[dict[str, Any]], node: v1.Node) -> Lookup:
     """By the provider ID, or by the name where there is none yet."""
-    key, wanted = ("id", node.provider_id.removeprefix(SCHEME)) if node.provider_id else ("name", node.name)
+    key, name = ("id", node.provider_id.removeprefix(SCHEME)) if node.provider_id else ("name", node.name)
     if node.provider_id and not node.provider_id.startswith(SCHEME):
         return not_managed(f"{node.provider_id} is another cloud's")
-    if key == "id" and not re.fullmatch("m-[0-9]+", wanted):
+    if key == "id" and not re.fullmatch("m-[0-9]+", name):
         return Error(Reason.MALFORMED_PROVIDER_ID, f"{node.provider_id} is no ID of Pond")
     for machine in machines:
-        if machine[key] == wanted:
+        if machine[key] == name:
             state = v1.POWER_STATE_RUNNING if machine["on"] else v1.POWER_STATE_SHUTDOWN
             instance = v1.Instance(provider_id=SCHEME + machine["id"], power_state=state, zone=machine["zone"])
             instance.node_name = machine["name"]
@@ -94,17 +94,17 @@ class Balancers(LoadBalancers):
         balancer = tagged(call, service)
         if balancer is None:
             return ABSENT
-        wanted = desired(service, balancer["targets"] if targets is None else targets.addresses())
-        is_same = all(balancer[key] == value for key, value in wanted.items())
+        spec = desired(service, balancer["targets"] if targets is None else targets.addresses())
+        is_same = all(balancer[key] == value for key, value in spec.items())
         return ready(balancer["address"]) if is_same else differs("ports, health check or targets")
 
     def ensure_load_balancer(self, call: Call, service: v1.Service, targets: Targets) -> Answer:
-        wanted, balancer = desired(service, targets.addresses()), tagged(call, service)
+        spec, balancer = desired(service, targets.addresses()), tagged(call, service)
         call.check()
         if balancer is None:
-            balancer = pond(call, "POST", "/balancers", wanted | tags(call, service))
-        elif any(balancer[key] != value for key, value in wanted.items()):
-            balancer = pond(call, "PUT", f"/balancers/{balancer['id']}", wanted)
+            balancer = pond(call, "POST", "/balancers", spec | tags(call, service))
+        elif any(balancer[key] != value for key, value in spec.items()):
+            balancer = pond(call, "PUT", f"/balancers/{balancer['id']}", spec)
         return ready(balancer["address"])
 
     def update_load_balancer_nodes(self, call: Call, service: v1.Service, targets: Targets) -> Answer:
@@ -130,20 +130,20 @@ def tags(call: Call, service: v1.Service) -> dict[str, str]:
 
 def tagged(call: Call, service: v1.Service) -> Any:
     """The load balancer of a Service: Pond refuses a second with the same tags."""
-    found = pond(call, "GET", f"/balancers?cluster={call.cluster.uid}&service={service.uid}")
-    return found[0] if found else None
+    balancers = pond(call, "GET", f"/balancers?cluster={call.cluster.uid}&service={service.uid}")
+    return balancers[0] if balancers else None
 
 
 def desired(service: v1.Service, targets: list[str]) -> dict[str, Any]:
     """The one translation of a Service, for Get and Ensure. It refuses what Pond cannot serve."""
-    for name, is_wanted in {
+    for name, is_in_service in {
         "choice of addresses": service.load_balancer_ip,
         "session affinity": service.session_affinity == "ClientIP",
         "source ranges": service.load_balancer_source_ranges,
         "IPv6": service.ip_families[:1] == ["IPv6"] or service.ip_family_policy == "RequireDualStack",
         "way to a port without a node port": not all(port.node_port for port in service.ports),
     }.items():
-        if is_wanted:
+        if is_in_service:
             raise Error(Reason.UNSUPPORTED_FEATURE, f"Pond has no {name}")
     for port in service.ports:
         if port.protocol != "TCP":
