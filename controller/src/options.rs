@@ -128,7 +128,7 @@ fn variables() -> BTreeMap<String, String> {
 /// Parses what the command `check` was started with: flags of the controller manager, and the form of its output.
 ///
 /// # Errors
-/// As [`parse_from`].
+/// The errors are those of [`parse_from`].
 pub(crate) fn parse_check_from_env(about: &'static str) -> Result<(Config, OutputForm), Error> {
     let args: Vec<OsString> = env::args_os().skip(2).collect();
     let variables = variables();

@@ -83,7 +83,7 @@ func (InstanceView) EnumDescriptor() ([]byte, []int) {
 	return file_cloudprovider_v1_instances_proto_rawDescGZIP(), []int{0}
 }
 
-// What becomes of the machine.
+// Kind of a maintenance, by its effect on the machine.
 type MaintenanceKind int32
 
 const (

@@ -12,7 +12,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
-        options::Options,
+        options::LoadBalancerOptions,
         source_ranges::source_ranges,
     },
     targets::Targets,
@@ -245,7 +245,7 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
 /// A load balancer is made of ranges and options; its targets do not wait for the latter.
 fn check(service: &ServiceView) -> Result<(), Error> {
     ranges(service)?;
-    let options = Options::of(service).map_err(|error| Error::InvalidService {
+    let options = LoadBalancerOptions::of(service).map_err(|error| Error::InvalidService {
         reason: "UnsupportedOptions",
         what: error.into(),
     });

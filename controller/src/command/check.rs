@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::rows::{ClusterFound, Found, Outcome, Row, Served, judge};
+use self::rows::{CheckResult, ClusterFound, Found, Row, Served, judge};
 use super::{Refusal, new_table};
 use crate::{
     app::{Surroundings, provider_options},
@@ -51,7 +51,7 @@ pub(super) fn run() -> Result<ExitCode, Refusal> {
         OutputForm::Table => as_table(&rows),
     };
     println!("{shown}");
-    let is_failed = rows.iter().any(|row| row.result == Outcome::Failed);
+    let is_failed = rows.iter().any(|row| row.result == CheckResult::Failed);
     Ok(ExitCode::from(u8::from(is_failed)))
 }
 

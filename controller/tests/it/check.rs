@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
-use outrigger_testbed::{faults::FaultProxy, nodes::Machine};
+use outrigger_testbed::{
+    faults::{FaultProxy, Recorded},
+    nodes::Machine,
+};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -90,7 +93,7 @@ async fn a_set_up_is_checked_without_a_write_and_with_the_documented_rights() {
         .proxy
         .requests()
         .into_iter()
-        .filter(|request| request.is_write());
+        .filter(Recorded::is_write);
     let reviews = requests.filter(|request| !request.path.ends_with("/selfsubjectrulesreviews"));
     assert_eq!(reviews.count(), 0, "a write");
     let lease = stage.lease(LEASE).await;

@@ -88,7 +88,7 @@ def find(machines: list[dict[str, Any]], node: v1.Node) -> Lookup:
 
 
 class Balancers(LoadBalancers):
-    """The load balancers of Services, found by two tags that Pond takes in the request that creates."""
+    """The load balancers of Services, found by two tags that the creating request writes."""
 
     def get_load_balancer(self, call: Call, service: v1.Service, targets: Targets | None) -> Answer:
         balancer = tagged(call, service)

@@ -37,7 +37,7 @@ const MAX_ID: usize = 128;
 /// Answers in a row that lack an announcement, until it counts as taken back.
 const ANSWERS_TO_TAKE_BACK: u8 = 2;
 
-/// What becomes of the machine.
+/// Kind of a maintenance, by its effect on the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaintenanceKind {
     /// Not known.

@@ -14,12 +14,12 @@ const KEYS: [&str; 1] = [HOSTNAME];
 
 /// The options of one load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct LoadBalancerOptions {
     /// Host name that the status shows in place of the addresses.
     pub hostname: Option<Box<str>>,
 }
 
-impl Options {
+impl LoadBalancerOptions {
     /// The options of `service`.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ pub(super) fn status_ingress(service: &ServiceView, named: &[Ingress]) -> Option
     if service.is_too_large {
         return None;
     }
-    let options = Options::of(service).ok()?;
+    let options = LoadBalancerOptions::of(service).ok()?;
     Some(match options.hostname {
         Some(hostname) => vec![Ingress {
             hostname,
@@ -68,20 +68,20 @@ pub(super) fn status_ingress(service: &ServiceView, named: &[Ingress]) -> Option
 mod tests {
     use proptest::prelude::*;
 
-    use super::{HOSTNAME, Options};
+    use super::{HOSTNAME, LoadBalancerOptions};
     use crate::fixture::load_balancer;
 
-    fn options(annotations: &[(&str, &str)]) -> Result<Options, String> {
+    fn options(annotations: &[(&str, &str)]) -> Result<LoadBalancerOptions, String> {
         let mut service = load_balancer("web");
         service.annotations = annotations.iter().copied().collect();
-        Options::of(&service)
+        LoadBalancerOptions::of(&service)
     }
 
     #[test]
     fn a_host_name_is_read_and_anything_else_below_the_prefix_is_refused() {
         let ours = ("outrigger.dev/node-selector", "x");
         let theirs = ("example.com/load-balancer-scheme", "x");
-        assert_eq!(options(&[ours, theirs]), Ok(Options::default()));
+        assert_eq!(options(&[ours, theirs]), Ok(LoadBalancerOptions::default()));
         for name in ["web.example.com", "a", "xn--bcher-kva.example", "1.example"] {
             let read = options(&[(HOSTNAME, name)]).unwrap();
             assert_eq!(read.hostname.as_deref(), Some(name));

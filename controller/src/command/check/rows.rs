@@ -18,7 +18,7 @@ use outrigger_kube::cluster::{self, CLUSTER_UID_ANNOTATION, LeaseFacts};
 use outrigger_provider::{DownCause, ProviderState};
 use serde::Serialize;
 
-use self::Outcome::{Failed, Skipped, Warning};
+use self::CheckResult::{Failed, Skipped, Warning};
 use super::rights;
 use crate::options::{Config, controllers::Controller};
 
@@ -74,7 +74,7 @@ pub(super) struct Served {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Outcome {
+pub(super) enum CheckResult {
     Ok,
     Warning,
     Failed,
@@ -86,17 +86,17 @@ pub(super) enum Outcome {
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) check: &'static str,
-    pub(super) result: Outcome,
+    pub(super) result: CheckResult,
     pub(super) found: String,
     /// Absent where there is nothing to do.
     pub(super) remedy: Option<&'static str>,
 }
 
 /// A result and its text.
-type Judged = (Outcome, String);
+type Judged = (CheckResult, String);
 
 fn ok(text: impl Into<String>) -> Judged {
-    (Outcome::Ok, text.into())
+    (CheckResult::Ok, text.into())
 }
 
 fn skipped() -> Judged {
@@ -138,9 +138,10 @@ pub(super) fn judge(found: &Found<'_>) -> Vec<Row> {
 fn version(version: &str) -> Judged {
     let minor = version.split('.').nth(1);
     let minor = minor.and_then(|minor| minor.parse().ok());
-    match minor.is_some_and(|minor| TESTED.contains(&minor)) {
-        true => ok(version),
-        false => (Warning, format!("{version} is not tested")),
+    if minor.is_some_and(|minor| TESTED.contains(&minor)) {
+        ok(version)
+    } else {
+        (Warning, format!("{version} is not tested"))
     }
 }
 
@@ -168,12 +169,13 @@ impl Found<'_> {
         };
         let holder = &lease.record.holder;
         // Each of our leaders begins with it.
-        match lease.annotations.contains_key(CLUSTER_UID_ANNOTATION) {
-            true => ok(format!("replica {holder} leads")),
-            false => (
+        if lease.annotations.contains_key(CLUSTER_UID_ANNOTATION) {
+            ok(format!("replica {holder} leads"))
+        } else {
+            (
                 Failed,
                 format!("another program, {holder}, leads: this one would wait"),
-            ),
+            )
         }
     }
 
@@ -184,7 +186,7 @@ impl Found<'_> {
         let own = own.or(cluster.facts.uid.as_deref());
         let uid = ClusterUid::judge(own, on_lease.map(|uid| &**uid));
         let result = match uid.allows_changes(self.config.provider.allow_untagged_cloud) {
-            true if own.is_some() => Outcome::Ok,
+            true if own.is_some() => CheckResult::Ok,
             true => Warning,
             false => Failed,
         };
@@ -227,7 +229,7 @@ impl Found<'_> {
         let Some(settings) = &config.route else {
             return (Warning, WITHOUT_CLUSTER_CIDR.to_owned());
         };
-        let all = nodes.iter().flat_map(|node| {
+        let mut all = nodes.iter().flat_map(|node| {
             let cidrs = node.pod_cidrs.iter().filter_map(|text| Cidr::parse(text));
             cidrs.map(|cidr| (node.name.clone(), cidr))
         });
@@ -237,7 +239,7 @@ impl Found<'_> {
                 .iter()
                 .any(|range| range.cidr.contains(cidr))
         };
-        if let Some((node, destination)) = all.filter(|(_, cidr)| !is_inside(*cidr)).next() {
+        if let Some((node, destination)) = all.find(|(_, cidr)| !is_inside(*cidr)) {
             let why = RouteRefusal::Outside;
             let refused = RefusedRoute {
                 destination,

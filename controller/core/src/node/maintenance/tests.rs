@@ -343,7 +343,7 @@ fn a_change_of_the_condition_has_an_event() {
         "the cloud has announced maintenance of the machine from 2026-11-21T10:00:00Z on: new host";
     let event = |reason: &str, text: &str| -> (Box<str>, Box<str>) { (reason.into(), text.into()) };
     let planned = event("MaintenancePlanned", text);
-    assert_eq!(events(&node(), &instance), [planned.clone()]);
+    assert_eq!(events(&node(), &instance), std::slice::from_ref(&planned));
     let mut begun = instance.clone();
     begun.planned_maintenance.as_mut().unwrap().in_progress = true;
     let begins = event("MaintenanceInProgress", &text.replace("announced", "begun"));

@@ -29,9 +29,9 @@ fn down(cause: DownCause, reason: &str) -> ProviderState {
     }
 }
 
-fn lease(holder: &str, uid: Option<&str>) -> Option<LeaseFacts> {
+fn lease(holder: &str, uid: Option<&str>) -> LeaseFacts {
     let annotations = uid.map(|uid| (CLUSTER_UID_ANNOTATION.to_owned(), uid.to_owned()));
-    Some(LeaseFacts {
+    LeaseFacts {
         annotations: annotations.into_iter().collect(),
         record: LeaseRecord {
             holder: holder.to_owned(),
@@ -39,7 +39,7 @@ fn lease(holder: &str, uid: Option<&str>) -> Option<LeaseFacts> {
             renewed: Some("2026-12-01T00:00:00.000000Z".into()),
             ..LeaseRecord::default()
         },
-    })
+    }
 }
 
 /// A review of this caller's rights.
@@ -59,7 +59,7 @@ fn healthy(config: &Config) -> Found<'_> {
                 uid: Some("0b5bf7b5".into()),
             },
             rights: may("*"),
-            lease: lease("ccm-0_1", Some("0b5bf7b5")),
+            lease: Some(lease("ccm-0_1", Some("0b5bf7b5"))),
             nodes: Some(vec![node("worker-1", "mock://a", &["10.244.1.0/24"])]),
             pod_cidr_writer: None,
         }),
@@ -125,14 +125,14 @@ fn each_broken_set_up_has_its_line_and_no_other() {
     let other = "Failed lease: another program, other_1";
     check(
         FLAGS,
-        |it| it.cluster().lease = lease("other_1", None),
+        |it| it.cluster().lease = Some(lease("other_1", None)),
         other,
     );
     check("--leader-elect=false", |it| it.served = None, "");
     let uid = "Failed cluster-uid: the cluster's UID is 0b5bf7b5, but the Lease remembers 6d3f";
     check(
         FLAGS,
-        |it| it.cluster().lease = lease("ccm-0_1", Some("6d3f")),
+        |it| it.cluster().lease = Some(lease("ccm-0_1", Some("6d3f"))),
         uid,
     );
     let kubelet = "Failed kubelets: Node worker-2: the node has no provider ID, nor the taint";
