@@ -149,8 +149,8 @@ fn as_table(rows: &[Row]) -> String {
     let mut table = new_table(["CHECK", "RESULT", "FOUND"]);
     for row in rows {
         let remedy = row.remedy.map(|remedy| format!("\n→ {remedy}"));
-        let found = text::message(&row.found) + &remedy.unwrap_or_default();
-        table.add_row([row.check, &format!("{:?}", row.result), &found]);
+        let message = text::message(&row.message) + &remedy.unwrap_or_default();
+        table.add_row([row.check, &format!("{:?}", row.result), &message]);
     }
     table.trim_fmt()
 }

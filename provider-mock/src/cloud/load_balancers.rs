@@ -76,10 +76,9 @@ impl Cloud {
     ) -> Result<Option<Arc<LoadBalancer>>, CloudError> {
         self.pay("SetTargets").await?;
         self.change_load_balancers(|inventory, _| {
-            let found = inventory
-                .find(cluster, uid)
-                .filter(|found| found.gone_at.is_none());
-            let id = found.map(|found| found.id.clone());
+            let existing = inventory.find(cluster, uid);
+            let living = existing.filter(|existing| existing.gone_at.is_none());
+            let id = living.map(|living| living.id.clone());
             id.map(|id| inventory.set_targets(&id, targets)).transpose()
         })
         .await

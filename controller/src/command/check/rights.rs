@@ -95,7 +95,7 @@ pub(super) fn missing(config: &Config, granted: &SubjectRulesReviewStatus) -> St
 
 /// Returns true if `rule` allows the verb on the resource, or on its object called `name`.
 fn allows(rule: &ResourceRule, [group, resource, verb]: [&str; 3], name: Option<&str>) -> bool {
-    let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
+    let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
     let names = rule.resource_names.as_deref().unwrap_or_default();
     has(rule.api_groups.as_deref().unwrap_or_default(), group)
         && has(rule.resources.as_deref().unwrap_or_default(), resource)

@@ -87,7 +87,7 @@ pub(super) enum CheckResult {
 pub(super) struct Row {
     pub(super) check: &'static str,
     pub(super) result: CheckResult,
-    pub(super) found: String,
+    pub(super) message: String,
     /// Absent where there is nothing to do.
     pub(super) remedy: Option<&'static str>,
 }
@@ -104,15 +104,15 @@ fn skipped() -> Judged {
 }
 
 /// The results of all checks, in their order.
-pub(super) fn judge(found: &Found<'_>) -> Vec<Row> {
-    let of_cluster = match &found.cluster {
+pub(super) fn judge(setup: &Found<'_>) -> Vec<Row> {
+    let of_cluster = match &setup.cluster {
         Ok(cluster) => [
             version(&cluster.facts.version),
-            found.rights(cluster),
-            found.lease(cluster),
-            found.cluster_uid(cluster),
-            found.kubelets(cluster),
-            found.pod_cidrs(cluster),
+            setup.rights(cluster),
+            setup.lease(cluster),
+            setup.cluster_uid(cluster),
+            setup.kubelets(cluster),
+            setup.pod_cidrs(cluster),
         ],
         Err(why) => {
             let mut judged = [(); 6].map(|()| skipped());
@@ -120,16 +120,16 @@ pub(super) fn judge(found: &Found<'_>) -> Vec<Row> {
             judged
         }
     };
-    let flags = match found.config.warnings.join("; ") {
+    let flags = match setup.config.warnings.join("; ") {
         none if none.is_empty() => ok("all have effect"),
         warnings => (Warning, warnings),
     };
-    let judged = of_cluster.into_iter().chain(found.provider());
-    let judged = judged.chain([found.provider_ids(), flags]);
-    let row = |((check, remedy), (result, found))| Row {
+    let judged = of_cluster.into_iter().chain(setup.provider());
+    let judged = judged.chain([setup.provider_ids(), flags]);
+    let row = |((check, remedy), (result, message))| Row {
         check,
         result,
-        found,
+        message,
         remedy: matches!(result, Failed | Warning).then_some(remedy),
     };
     REMEDIES.into_iter().zip(judged).map(row).collect()
@@ -303,9 +303,9 @@ impl Found<'_> {
 
 /// The Nodes that `are` so, the first by name; none: there is none.
 fn names(nodes: &[NodeView], are: impl Fn(&NodeView) -> bool) -> Option<String> {
-    let mut found = nodes.iter().filter(|node| are(node));
-    let first = &found.next()?.name;
-    Some(match found.count() {
+    let mut such = nodes.iter().filter(|node| are(node));
+    let first = &such.next()?.name;
+    Some(match such.count() {
         0 => format!("Node {first}"),
         others => format!("Node {first} and {others} others"),
     })

@@ -94,12 +94,12 @@ fn each_broken_set_up_has_its_line_and_no_other() {
     let check = |flags: &str, edit: fn(&mut Found<'_>), expected: &str| {
         let flags: Vec<_> = flags.split_whitespace().collect();
         let config = parse_from(&flags, &BTreeMap::new()).unwrap();
-        let mut found = healthy(&config);
-        edit(&mut found);
-        let rows = judge(&found);
+        let mut setup = healthy(&config);
+        edit(&mut setup);
+        let rows = judge(&setup);
         assert_eq!(rows.len(), REMEDIES.len());
         let rows = rows.iter().filter(|row| row.remedy.is_some());
-        let rows = rows.map(|row| format!("{:?} {}: {}", row.result, row.check, row.found));
+        let rows = rows.map(|row| format!("{:?} {}: {}", row.result, row.check, row.message));
         let shown = rows.collect::<Vec<_>>().join("\n");
         let is_one = shown.lines().count() == usize::from(!expected.is_empty());
         assert!(
@@ -204,11 +204,11 @@ fn each_broken_set_up_has_its_line_and_no_other() {
 #[test]
 fn the_page_shows_each_check_and_the_output() {
     let config = parse_from(&[FLAGS], &BTreeMap::new()).unwrap();
-    let mut found = healthy(&config);
-    found.with("", &["10.244.2.0/24"]);
+    let mut setup = healthy(&config);
+    setup.with("", &["10.244.2.0/24"]);
     let why = "no provider answers at unix:///run/outrigger/provider.sock: Connection refused (os error 111); a socket is there, but no process listens on it; is the provider running?";
-    found.without_provider(DownCause::Disconnected, why);
-    let shown = as_table(&judge(&found));
+    setup.without_provider(DownCause::Disconnected, why);
+    let shown = as_table(&judge(&setup));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/troubleshooting.md");
     let page = fs::read_to_string(page).unwrap();
     for (check, _) in REMEDIES {

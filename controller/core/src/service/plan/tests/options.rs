@@ -15,8 +15,8 @@ fn shown(stage: &Stage) -> String {
 }
 
 fn differs(stage: &mut Stage, addresses: &str) -> bool {
-    let found = answer(LoadBalancerCall::Get, Disposition::Ready, addresses);
-    let differs = stage.progress.observed(&stage.service, &found);
+    let answer = answer(LoadBalancerCall::Get, Disposition::Ready, addresses);
+    let differs = stage.progress.observed(&stage.service, &answer);
     if differs {
         stage.ensured(Disposition::Ready, addresses);
     }
