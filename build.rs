@@ -10,6 +10,7 @@ mod methods;
 const FILES: &[&str] = &[
     "cloudprovider/v1/common.proto",
     "cloudprovider/v1/instances.proto",
+    "cloudprovider/v1/load_balancer_options.proto",
     "cloudprovider/v1/load_balancers.proto",
     "cloudprovider/v1/node_sets.proto",
     "cloudprovider/v1/options.proto",

@@ -155,6 +155,10 @@ const (
 	// this key only; back-off. The message is shown verbatim, as the error of a Go
 	// provider is: send the cloud's own words.
 	ErrorReason_ERROR_REASON_CLOUD_ERROR ErrorReason = 22
+	// An option of the load balancer, and an annotation of the vendor or another field of the
+	// Service, contradict each other; the message names both. Shown on the object; not
+	// repeated until the object changes or the provider's process is another one.
+	ErrorReason_ERROR_REASON_CONFLICTING_OPTIONS ErrorReason = 23
 )
 
 // Enum value maps for ErrorReason.
@@ -183,6 +187,7 @@ var (
 		20: "ERROR_REASON_SHUTTING_DOWN",
 		21: "ERROR_REASON_CAPABILITY_DISABLED",
 		22: "ERROR_REASON_CLOUD_ERROR",
+		23: "ERROR_REASON_CONFLICTING_OPTIONS",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -208,6 +213,7 @@ var (
 		"ERROR_REASON_SHUTTING_DOWN":           20,
 		"ERROR_REASON_CAPABILITY_DISABLED":     21,
 		"ERROR_REASON_CLOUD_ERROR":             22,
+		"ERROR_REASON_CONFLICTING_OPTIONS":     23,
 	}
 )
 
@@ -733,9 +739,12 @@ type Service struct {
 	// spec.healthCheckNodePort; 0 when there is none.
 	HealthCheckNodePort int32 `protobuf:"varint,18,opt,name=health_check_node_port,json=healthCheckNodePort,proto3" json:"health_check_node_port,omitempty"`
 	// status.loadBalancer as stored now.
-	Status        *LoadBalancerStatus `protobuf:"bytes,19,opt,name=status,proto3" json:"status,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Status *LoadBalancerStatus `protobuf:"bytes,19,opt,name=status,proto3" json:"status,omitempty"`
+	// Options that LoadBalancersCapability.options declares. Absent where it is not
+	// declared. With Delete: as last asked for, and only a hint.
+	LoadBalancerOptions *LoadBalancerOptions `protobuf:"bytes,20,opt,name=load_balancer_options,json=loadBalancerOptions,proto3" json:"load_balancer_options,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Service) Reset() {
@@ -897,6 +906,13 @@ func (x *Service) GetHealthCheckNodePort() int32 {
 func (x *Service) GetStatus() *LoadBalancerStatus {
 	if x != nil {
 		return x.Status
+	}
+	return nil
+}
+
+func (x *Service) GetLoadBalancerOptions() *LoadBalancerOptions {
+	if x != nil {
+		return x.LoadBalancerOptions
 	}
 	return nil
 }
@@ -1492,7 +1508,7 @@ var File_cloudprovider_v1_common_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcloudprovider/v1/common.proto\x12\x10cloudprovider.v1\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"p\n" +
+	"\x1dcloudprovider/v1/common.proto\x12\x10cloudprovider.v1\x1a,cloudprovider/v1/load_balancer_options.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"p\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12!\n" +
@@ -1537,7 +1553,7 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\vtarget_port\x18\x05 \x01(\tR\n" +
 	"targetPort\x12&\n" +
 	"\fapp_protocol\x18\x06 \x01(\tH\x00R\vappProtocol\x88\x01\x01B\x0f\n" +
-	"\r_app_protocol\"\xae\b\n" +
+	"\r_app_protocol\"\x89\t\n" +
 	"\aService\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -1559,7 +1575,8 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\x10ip_family_policy\x18\x10 \x01(\tR\x0eipFamilyPolicy\x12!\n" +
 	"\fexternal_ips\x18\x11 \x03(\tR\vexternalIps\x123\n" +
 	"\x16health_check_node_port\x18\x12 \x01(\x05R\x13healthCheckNodePort\x12<\n" +
-	"\x06status\x18\x13 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\x1a9\n" +
+	"\x06status\x18\x13 \x01(\v2$.cloudprovider.v1.LoadBalancerStatusR\x06status\x12Y\n" +
+	"\x15load_balancer_options\x18\x14 \x01(\v2%.cloudprovider.v1.LoadBalancerOptionsR\x13loadBalancerOptions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -1617,7 +1634,7 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\x10AbsenceCertainty\x12!\n" +
 	"\x1dABSENCE_CERTAINTY_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bABSENCE_CERTAINTY_CONFIRMED\x10\x01\x12%\n" +
-	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\xc0\a\n" +
+	"!ABSENCE_CERTAINTY_NOT_VISIBLE_YET\x10\x02*\xec\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12&\n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x1a\x04\x88\xa8\x19\x03\x12)\n" +
@@ -1644,7 +1661,8 @@ const file_cloudprovider_v1_common_proto_rawDesc = "" +
 	"\x1eERROR_REASON_CLOUD_UNAVAILABLE\x10\x13\x1a\x04\x88\xa8\x19\x0e\x12$\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x14\x1a\x04\x88\xa8\x19\x0e\x12*\n" +
 	" ERROR_REASON_CAPABILITY_DISABLED\x10\x15\x1a\x04\x88\xa8\x19\f\x12\"\n" +
-	"\x18ERROR_REASON_CLOUD_ERROR\x10\x16\x1a\x04\x88\xa8\x19\rB\xc3\x01\n" +
+	"\x18ERROR_REASON_CLOUD_ERROR\x10\x16\x1a\x04\x88\xa8\x19\r\x12*\n" +
+	" ERROR_REASON_CONFLICTING_OPTIONS\x10\x17\x1a\x04\x88\xa8\x19\x03B\xc3\x01\n" +
 	"\x1edev.outrigger.cloudprovider.v1B\vCommonProtoP\x01Z9outrigger.dev/adapters/go/cloudproviderv1;cloudproviderv1\xaa\x02\x1aOutrigger.CloudProvider.V1\xca\x02\x1aOutrigger\\CloudProvider\\V1\xea\x02\x1cOutrigger::CloudProvider::V1b\x06proto3"
 
 var (
@@ -1686,6 +1704,7 @@ var file_cloudprovider_v1_common_proto_goTypes = []any{
 	nil,                           // 21: cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
 	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*LoadBalancerOptions)(nil),   // 24: cloudprovider.v1.LoadBalancerOptions
 }
 var file_cloudprovider_v1_common_proto_depIdxs = []int32{
 	17, // 0: cloudprovider.v1.Node.labels:type_name -> cloudprovider.v1.Node.LabelsEntry
@@ -1700,18 +1719,19 @@ var file_cloudprovider_v1_common_proto_depIdxs = []int32{
 	6,  // 9: cloudprovider.v1.Service.ports:type_name -> cloudprovider.v1.ServicePort
 	23, // 10: cloudprovider.v1.Service.session_affinity_timeout:type_name -> google.protobuf.Duration
 	9,  // 11: cloudprovider.v1.Service.status:type_name -> cloudprovider.v1.LoadBalancerStatus
-	10, // 12: cloudprovider.v1.LoadBalancerStatus.ingress:type_name -> cloudprovider.v1.LoadBalancerIngress
-	11, // 13: cloudprovider.v1.LoadBalancerIngress.ports:type_name -> cloudprovider.v1.PortStatus
-	14, // 14: cloudprovider.v1.KubernetesEffects.events:type_name -> cloudprovider.v1.KubernetesEvent
-	21, // 15: cloudprovider.v1.KubernetesEffects.set_annotations:type_name -> cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
-	12, // 16: cloudprovider.v1.KubernetesEffects.conditions:type_name -> cloudprovider.v1.Condition
-	0,  // 17: cloudprovider.v1.Absent.certainty:type_name -> cloudprovider.v1.AbsenceCertainty
-	23, // 18: cloudprovider.v1.Absent.age:type_name -> google.protobuf.Duration
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	24, // 12: cloudprovider.v1.Service.load_balancer_options:type_name -> cloudprovider.v1.LoadBalancerOptions
+	10, // 13: cloudprovider.v1.LoadBalancerStatus.ingress:type_name -> cloudprovider.v1.LoadBalancerIngress
+	11, // 14: cloudprovider.v1.LoadBalancerIngress.ports:type_name -> cloudprovider.v1.PortStatus
+	14, // 15: cloudprovider.v1.KubernetesEffects.events:type_name -> cloudprovider.v1.KubernetesEvent
+	21, // 16: cloudprovider.v1.KubernetesEffects.set_annotations:type_name -> cloudprovider.v1.KubernetesEffects.SetAnnotationsEntry
+	12, // 17: cloudprovider.v1.KubernetesEffects.conditions:type_name -> cloudprovider.v1.Condition
+	0,  // 18: cloudprovider.v1.Absent.certainty:type_name -> cloudprovider.v1.AbsenceCertainty
+	23, // 19: cloudprovider.v1.Absent.age:type_name -> google.protobuf.Duration
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_common_proto_init() }
@@ -1719,6 +1739,7 @@ func file_cloudprovider_v1_common_proto_init() {
 	if File_cloudprovider_v1_common_proto != nil {
 		return
 	}
+	file_cloudprovider_v1_load_balancer_options_proto_init()
 	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_common_proto_msgTypes[4].OneofWrappers = []any{}
 	file_cloudprovider_v1_common_proto_msgTypes[5].OneofWrappers = []any{}

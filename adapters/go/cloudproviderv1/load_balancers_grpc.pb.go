@@ -90,6 +90,7 @@ type LoadBalancersServiceClient interface {
 	//	  INVALID_ANNOTATION,               provider's process is another one
 	//	  UNSUPPORTED_PROTOCOL,
 	//	  UNSUPPORTED_FEATURE,
+	//	  CONFLICTING_OPTIONS,
 	//	  MALFORMED_PROVIDER_ID
 	//	DEPENDENCY_NOT_READY,               Ensure again
 	//	  CONFLICTING_RESOURCE,
@@ -298,6 +299,7 @@ type LoadBalancersServiceServer interface {
 	//	  INVALID_ANNOTATION,               provider's process is another one
 	//	  UNSUPPORTED_PROTOCOL,
 	//	  UNSUPPORTED_FEATURE,
+	//	  CONFLICTING_OPTIONS,
 	//	  MALFORMED_PROVIDER_ID
 	//	DEPENDENCY_NOT_READY,               Ensure again
 	//	  CONFLICTING_RESOURCE,

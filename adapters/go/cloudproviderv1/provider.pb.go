@@ -699,8 +699,11 @@ type LoadBalancersCapability struct {
 	// Node.labels has them before all others. At most 64. Empty: no change of labels
 	// alone leads to a call.
 	TargetLabelKeys []string `protobuf:"bytes,7,rep,name=target_label_keys,json=targetLabelKeys,proto3" json:"target_label_keys,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Service.load_balancer_options is served. Absent: no option is, and an annotation below
+	// "outrigger.dev/load-balancer-" that is more than the controller's own is refused.
+	Options       *LoadBalancerOptionsCapability `protobuf:"bytes,8,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoadBalancersCapability) Reset() {
@@ -778,6 +781,13 @@ func (x *LoadBalancersCapability) GetConfigurationRevision() string {
 func (x *LoadBalancersCapability) GetTargetLabelKeys() []string {
 	if x != nil {
 		return x.TargetLabelKeys
+	}
+	return nil
+}
+
+func (x *LoadBalancersCapability) GetOptions() *LoadBalancerOptionsCapability {
+	if x != nil {
+		return x.Options
 	}
 	return nil
 }
@@ -1335,7 +1345,7 @@ var File_cloudprovider_v1_provider_proto protoreflect.FileDescriptor
 
 const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\n" +
-	"\x1fcloudprovider/v1/provider.proto\x12\x10cloudprovider.v1\x1a\x1ecloudprovider/v1/options.proto\x1a\x1ecloudprovider/v1/volumes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x02\n" +
+	"\x1fcloudprovider/v1/provider.proto\x12\x10cloudprovider.v1\x1a,cloudprovider/v1/load_balancer_options.proto\x1a\x1ecloudprovider/v1/options.proto\x1a\x1ecloudprovider/v1/volumes.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x02\n" +
 	"\x10HandshakeRequest\x12\x1b\n" +
 	"\tmin_minor\x18\x01 \x01(\rR\bminMinor\x12\x1b\n" +
 	"\tmax_minor\x18\x02 \x01(\rR\bmaxMinor\x12'\n" +
@@ -1377,7 +1387,7 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x10visibility_delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0fvisibilityDelay\x12.\n" +
 	"\x13without_provider_id\x18\x06 \x01(\bR\x11withoutProviderId\x12,\n" +
 	"\x12managed_label_keys\x18\a \x03(\tR\x10managedLabelKeys\x12.\n" +
-	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\x96\x02\n" +
+	"\x13allocates_pod_cidrs\x18\b \x01(\bR\x11allocatesPodCidrs\"\xe1\x02\n" +
 	"\x17LoadBalancersCapability\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\bR\x04list\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\bR\x04plan\x12\x18\n" +
@@ -1385,7 +1395,8 @@ const file_cloudprovider_v1_provider_proto_rawDesc = "" +
 	"\x15without_default_class\x18\x04 \x01(\bR\x13withoutDefaultClass\x12\"\n" +
 	"\rmax_in_flight\x18\x05 \x01(\rR\vmaxInFlight\x125\n" +
 	"\x16configuration_revision\x18\x06 \x01(\tR\x15configurationRevision\x12*\n" +
-	"\x11target_label_keys\x18\a \x03(\tR\x0ftargetLabelKeys\"6\n" +
+	"\x11target_label_keys\x18\a \x03(\tR\x0ftargetLabelKeys\x12I\n" +
+	"\aoptions\x18\b \x01(\v2/.cloudprovider.v1.LoadBalancerOptionsCapabilityR\aoptions\"6\n" +
 	"\x10RoutesCapability\x12\"\n" +
 	"\rmax_in_flight\x18\x01 \x01(\rR\vmaxInFlight\"\x9f\x01\n" +
 	"\x11VolumesCapability\x12\x1f\n" +
@@ -1454,27 +1465,28 @@ func file_cloudprovider_v1_provider_proto_rawDescGZIP() []byte {
 var file_cloudprovider_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_cloudprovider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_cloudprovider_v1_provider_proto_goTypes = []any{
-	(LookupPreference)(0),           // 0: cloudprovider.v1.LookupPreference
-	(Readiness)(0),                  // 1: cloudprovider.v1.Readiness
-	(*HandshakeRequest)(nil),        // 2: cloudprovider.v1.HandshakeRequest
-	(*ClusterInfo)(nil),             // 3: cloudprovider.v1.ClusterInfo
-	(*HandshakeResponse)(nil),       // 4: cloudprovider.v1.HandshakeResponse
-	(*Capabilities)(nil),            // 5: cloudprovider.v1.Capabilities
-	(*InstancesCapability)(nil),     // 6: cloudprovider.v1.InstancesCapability
-	(*LoadBalancersCapability)(nil), // 7: cloudprovider.v1.LoadBalancersCapability
-	(*RoutesCapability)(nil),        // 8: cloudprovider.v1.RoutesCapability
-	(*VolumesCapability)(nil),       // 9: cloudprovider.v1.VolumesCapability
-	(*NodeSetsCapability)(nil),      // 10: cloudprovider.v1.NodeSetsCapability
-	(*EffectsCapability)(nil),       // 11: cloudprovider.v1.EffectsCapability
-	(*RateLimit)(nil),               // 12: cloudprovider.v1.RateLimit
-	(*GetStatusRequest)(nil),        // 13: cloudprovider.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),       // 14: cloudprovider.v1.GetStatusResponse
-	(*DependencyStatus)(nil),        // 15: cloudprovider.v1.DependencyStatus
-	(*QuotaStatus)(nil),             // 16: cloudprovider.v1.QuotaStatus
-	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
-	(VolumeSourceKind)(0),           // 18: cloudprovider.v1.VolumeSourceKind
-	(CallClass)(0),                  // 19: cloudprovider.v1.CallClass
-	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
+	(LookupPreference)(0),                 // 0: cloudprovider.v1.LookupPreference
+	(Readiness)(0),                        // 1: cloudprovider.v1.Readiness
+	(*HandshakeRequest)(nil),              // 2: cloudprovider.v1.HandshakeRequest
+	(*ClusterInfo)(nil),                   // 3: cloudprovider.v1.ClusterInfo
+	(*HandshakeResponse)(nil),             // 4: cloudprovider.v1.HandshakeResponse
+	(*Capabilities)(nil),                  // 5: cloudprovider.v1.Capabilities
+	(*InstancesCapability)(nil),           // 6: cloudprovider.v1.InstancesCapability
+	(*LoadBalancersCapability)(nil),       // 7: cloudprovider.v1.LoadBalancersCapability
+	(*RoutesCapability)(nil),              // 8: cloudprovider.v1.RoutesCapability
+	(*VolumesCapability)(nil),             // 9: cloudprovider.v1.VolumesCapability
+	(*NodeSetsCapability)(nil),            // 10: cloudprovider.v1.NodeSetsCapability
+	(*EffectsCapability)(nil),             // 11: cloudprovider.v1.EffectsCapability
+	(*RateLimit)(nil),                     // 12: cloudprovider.v1.RateLimit
+	(*GetStatusRequest)(nil),              // 13: cloudprovider.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),             // 14: cloudprovider.v1.GetStatusResponse
+	(*DependencyStatus)(nil),              // 15: cloudprovider.v1.DependencyStatus
+	(*QuotaStatus)(nil),                   // 16: cloudprovider.v1.QuotaStatus
+	(*durationpb.Duration)(nil),           // 17: google.protobuf.Duration
+	(*LoadBalancerOptionsCapability)(nil), // 18: cloudprovider.v1.LoadBalancerOptionsCapability
+	(VolumeSourceKind)(0),                 // 19: cloudprovider.v1.VolumeSourceKind
+	(CallClass)(0),                        // 20: cloudprovider.v1.CallClass
+	(*timestamppb.Timestamp)(nil),         // 21: google.protobuf.Timestamp
 }
 var file_cloudprovider_v1_provider_proto_depIdxs = []int32{
 	3,  // 0: cloudprovider.v1.HandshakeRequest.cluster:type_name -> cloudprovider.v1.ClusterInfo
@@ -1488,24 +1500,25 @@ var file_cloudprovider_v1_provider_proto_depIdxs = []int32{
 	11, // 8: cloudprovider.v1.Capabilities.effects:type_name -> cloudprovider.v1.EffectsCapability
 	0,  // 9: cloudprovider.v1.InstancesCapability.lookup_preference:type_name -> cloudprovider.v1.LookupPreference
 	17, // 10: cloudprovider.v1.InstancesCapability.visibility_delay:type_name -> google.protobuf.Duration
-	18, // 11: cloudprovider.v1.VolumesCapability.source_kinds:type_name -> cloudprovider.v1.VolumeSourceKind
-	19, // 12: cloudprovider.v1.RateLimit.call_class:type_name -> cloudprovider.v1.CallClass
-	1,  // 13: cloudprovider.v1.GetStatusResponse.readiness:type_name -> cloudprovider.v1.Readiness
-	15, // 14: cloudprovider.v1.GetStatusResponse.dependencies:type_name -> cloudprovider.v1.DependencyStatus
-	16, // 15: cloudprovider.v1.GetStatusResponse.quotas:type_name -> cloudprovider.v1.QuotaStatus
-	1,  // 16: cloudprovider.v1.DependencyStatus.readiness:type_name -> cloudprovider.v1.Readiness
-	20, // 17: cloudprovider.v1.DependencyStatus.last_success:type_name -> google.protobuf.Timestamp
-	19, // 18: cloudprovider.v1.DependencyStatus.call_classes:type_name -> cloudprovider.v1.CallClass
-	20, // 19: cloudprovider.v1.QuotaStatus.resets_at:type_name -> google.protobuf.Timestamp
-	2,  // 20: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
-	13, // 21: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
-	4,  // 22: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
-	14, // 23: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	18, // 11: cloudprovider.v1.LoadBalancersCapability.options:type_name -> cloudprovider.v1.LoadBalancerOptionsCapability
+	19, // 12: cloudprovider.v1.VolumesCapability.source_kinds:type_name -> cloudprovider.v1.VolumeSourceKind
+	20, // 13: cloudprovider.v1.RateLimit.call_class:type_name -> cloudprovider.v1.CallClass
+	1,  // 14: cloudprovider.v1.GetStatusResponse.readiness:type_name -> cloudprovider.v1.Readiness
+	15, // 15: cloudprovider.v1.GetStatusResponse.dependencies:type_name -> cloudprovider.v1.DependencyStatus
+	16, // 16: cloudprovider.v1.GetStatusResponse.quotas:type_name -> cloudprovider.v1.QuotaStatus
+	1,  // 17: cloudprovider.v1.DependencyStatus.readiness:type_name -> cloudprovider.v1.Readiness
+	21, // 18: cloudprovider.v1.DependencyStatus.last_success:type_name -> google.protobuf.Timestamp
+	20, // 19: cloudprovider.v1.DependencyStatus.call_classes:type_name -> cloudprovider.v1.CallClass
+	21, // 20: cloudprovider.v1.QuotaStatus.resets_at:type_name -> google.protobuf.Timestamp
+	2,  // 21: cloudprovider.v1.ProviderService.Handshake:input_type -> cloudprovider.v1.HandshakeRequest
+	13, // 22: cloudprovider.v1.ProviderService.GetStatus:input_type -> cloudprovider.v1.GetStatusRequest
+	4,  // 23: cloudprovider.v1.ProviderService.Handshake:output_type -> cloudprovider.v1.HandshakeResponse
+	14, // 24: cloudprovider.v1.ProviderService.GetStatus:output_type -> cloudprovider.v1.GetStatusResponse
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_cloudprovider_v1_provider_proto_init() }
@@ -1513,6 +1526,7 @@ func file_cloudprovider_v1_provider_proto_init() {
 	if File_cloudprovider_v1_provider_proto != nil {
 		return
 	}
+	file_cloudprovider_v1_load_balancer_options_proto_init()
 	file_cloudprovider_v1_options_proto_init()
 	file_cloudprovider_v1_volumes_proto_init()
 	type x struct{}
