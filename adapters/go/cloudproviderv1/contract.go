@@ -142,6 +142,8 @@ func (x ErrorReason) Code() codes.Code {
 		return codes.Unimplemented
 	case ErrorReason_ERROR_REASON_CLOUD_ERROR:
 		return codes.Internal
+	case ErrorReason_ERROR_REASON_CONFLICTING_OPTIONS:
+		return codes.InvalidArgument
 	default:
 		return codes.Unknown
 	}
