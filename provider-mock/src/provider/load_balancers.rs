@@ -26,6 +26,7 @@ impl LoadBalancers for MockProvider {
             max_in_flight: served.max_in_flight,
             configuration_revision: served.configuration_revision,
             target_label_keys: served.target_label_keys,
+            options: None,
         }
     }
 
