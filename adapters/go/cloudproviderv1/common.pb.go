@@ -741,7 +741,8 @@ type Service struct {
 	// status.loadBalancer as stored now.
 	Status *LoadBalancerStatus `protobuf:"bytes,19,opt,name=status,proto3" json:"status,omitempty"`
 	// Options that LoadBalancersCapability.options declares. Absent where it is not
-	// declared. With Delete: as last asked for, and only a hint.
+	// declared. With Update and Delete only a hint: absent too where the controller
+	// refuses them now, and the load balancer keeps those that it has.
 	LoadBalancerOptions *LoadBalancerOptions `protobuf:"bytes,20,opt,name=load_balancer_options,json=loadBalancerOptions,proto3" json:"load_balancer_options,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache

@@ -209,7 +209,7 @@ fn of_idle_service(ownership: Ownership, progress: &Progress) -> DecisionReason 
     match ownership {
         Ownership::Provide if progress.is_refused() => DecisionReason::new(
             "refused",
-            "the provider refused it, or does not manage it: nothing before the Service or the provider changes",
+            "it was refused, or the provider does not manage it: nothing before the Service or the provider changes",
         ),
         Ownership::Foreign => DecisionReason::new(
             "foreign",

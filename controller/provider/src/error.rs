@@ -330,6 +330,7 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
         | R::UnsupportedProtocol
         | R::MalformedProviderId
         | R::UnsupportedFeature
+        | R::ConflictingOptions
         | R::MalformedVolumeHandle => ErrorClass::Invalid,
         R::DependencyNotReady | R::ConflictingResource => ErrorClass::NotReady,
         R::NodeSetUnknown | R::Conflict => ErrorClass::Conflict,

@@ -17,6 +17,7 @@ use outrigger_core::{
 
 use super::{
     DownCause, Error, Options,
+    load_balancers::options,
     session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability},
     state::Outage,
     volumes::{self, VolumesCapability},
@@ -263,6 +264,7 @@ fn accept_load_balancers(
             "load_balancers.configuration_revision has more than 64 bytes",
         ));
     }
+    let options = offered.options.as_ref().map(options::served);
     let capability = Capability {
         provider: name.into(),
         classes: entries("load_balancers.classes", offered.classes)?,
@@ -279,6 +281,7 @@ fn accept_load_balancers(
             .into_iter()
             .collect(),
         },
+        options: options.transpose().map_err(bad)?.unwrap_or_default(),
     };
     Ok(LoadBalancersCapability {
         capability: capability.into(),

@@ -12,7 +12,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
-        options::LoadBalancerOptions,
+        options::{LoadBalancerOptions, ServedOptions},
         source_ranges::source_ranges,
     },
     targets::Targets,
@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use super::{Error, Provider, Session, admission::Slot, wire};
 
 mod answer;
+pub(super) mod options;
 
 pub use answer::{OwnedLoadBalancer, Owner, PlannedChange};
 
@@ -56,7 +57,8 @@ impl LoadBalancers<'_> {
         }
     }
 
-    /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
+    /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing. With options that are refused
+    /// it is not asked for: the load balancer stays as it is.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class and the fields of [`Failure`] is for people.
@@ -68,6 +70,7 @@ impl LoadBalancers<'_> {
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
         let slot = self.0.caller.admit::<v1::GetLoadBalancerRequest>().await?;
+        options_of(service, &slot.session)?;
         let request = |service, targets, identity| v1::GetLoadBalancerRequest {
             context: None,
             service,
@@ -89,7 +92,7 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        check(service)?;
+        check(service, &slot.session)?;
         let request = |service, targets, identity| v1::EnsureLoadBalancerRequest {
             context: None,
             service,
@@ -205,7 +208,7 @@ impl LoadBalancers<'_> {
     /// The changes that `operation` would make in the cloud; empty: none. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] where the provider does not offer plans, else as the operation itself.
+    /// The operation's own, before a call too; [`Error::NotOffered`] where the provider does not offer plans.
     pub async fn plan(
         self,
         operation: PlanOperation,
@@ -214,10 +217,14 @@ impl LoadBalancers<'_> {
     ) -> Result<Vec<PlannedChange>, Error> {
         let caller = &self.0.caller;
         let is_deletion = operation == PlanOperation::Delete;
-        if !is_deletion {
-            check(service)?;
-        }
         let slot = caller.admit::<v1::PlanLoadBalancerRequest>().await?;
+        if !is_deletion {
+            check(service, &slot.session)?;
+        }
+        if !slot.session.declares::<v1::PlanLoadBalancerRequest>() {
+            let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
+            return Err(Error::NotOffered { rpc });
+        }
         let request = |targets| v1::PlanLoadBalancerRequest {
             context: None,
             operation: operation.into(),
@@ -243,23 +250,38 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
 }
 
 /// A load balancer is made of ranges and options; its targets do not wait for the latter.
-fn check(service: &ServiceView) -> Result<(), Error> {
+fn check(service: &ServiceView, session: &Session) -> Result<(), Error> {
     ranges(service)?;
-    let options = LoadBalancerOptions::of(service).map_err(|error| Error::InvalidService {
-        reason: "UnsupportedOptions",
-        what: error.into(),
-    });
-    options.map(drop)
+    options_of(service, session).map(drop)
 }
 
-/// The Service as the provider may see it. Source ranges that do not parse are left out: they must not keep it from
-/// being deleted.
+/// The options as the provider is sent them; none where it serves none.
+fn options_of(
+    service: &ServiceView,
+    session: &Session,
+) -> Result<Option<v1::LoadBalancerOptions>, Error> {
+    let Some(offered) = &session.load_balancers else {
+        return Ok(None);
+    };
+    let capability = &offered.capability;
+    let options =
+        LoadBalancerOptions::of(service, capability).map_err(|refusal| Error::InvalidService {
+            reason: refusal.reason,
+            what: refusal.message.into(),
+        })?;
+    let serves_any = capability.options != ServedOptions::default();
+    Ok(serves_any.then(|| options::sent(options)))
+}
+
+/// The Service as the provider may see it. Source ranges that do not parse, and options that are refused, are left out: they
+/// must not keep it from being deleted, nor its load balancer from new targets.
 fn service_of(service: &ServiceView, session: &Session) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();
+    let options = options_of(service, session).unwrap_or_default();
     let offered = session.load_balancers.as_ref();
     let none = Capability::default();
     let capability = offered.map_or(&none, |offered| &offered.capability);
-    wire::service(service, capability, &ranges)
+    wire::service(service, capability, &ranges, options)
 }
 
 /// The identities in the last answers of a lease term that had one, by the UID of the Service.

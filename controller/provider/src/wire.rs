@@ -111,11 +111,12 @@ pub(super) fn addresses(addresses: &[NodeAddress]) -> Vec<v1::NodeAddress> {
     addresses.iter().map(sent).collect()
 }
 
-/// A Service as the provider may see it, with the source ranges that were read from it.
+/// A Service as the provider may see it, with the source ranges and options that were read from it.
 pub(super) fn service(
     view: &ServiceView,
     capability: &Capability,
     source_ranges: &[IpNet],
+    load_balancer_options: Option<v1::LoadBalancerOptions>,
 ) -> v1::Service {
     let spec = &view.spec;
     v1::Service {
@@ -150,6 +151,7 @@ pub(super) fn service(
         status: Some(v1::LoadBalancerStatus {
             ingress: view.ingress.iter().map(ingress).collect(),
         }),
+        load_balancer_options,
     }
 }
 
@@ -265,6 +267,10 @@ mod tests {
         let ranges = ["10.0.0.0/8".parse().unwrap(), "fd00::/64".parse().unwrap()];
         let texts = |texts: &[&str]| texts.iter().map(|text| owned(text)).collect::<Vec<_>>();
         let map = |key: &str, value: &str| [(owned(key), owned(value))].into();
+        let options = v1::LoadBalancerOptions {
+            requested_addresses: texts(&["192.0.2.7"]),
+            ..v1::LoadBalancerOptions::default()
+        };
         let expected = v1::Service {
             namespace: "shop".into(),
             name: "web".into(),
@@ -324,13 +330,19 @@ mod tests {
                     },
                 ],
             }),
+            load_balancer_options: Some(options.clone()),
         };
         assert_eq!(
-            service(&view, &capability(&["read.example/"]), &ranges),
+            service(
+                &view,
+                &capability(&["read.example/"]),
+                &ranges,
+                Some(options)
+            ),
             expected
         );
         // A provider that declares no prefixes reads all annotations, except ours and kubectl's.
-        let all = service(&view, &capability(&[]), &[]);
+        let all = service(&view, &capability(&[]), &[], None);
         let mut keys: Vec<_> = all.annotations.keys().collect();
         keys.sort_unstable();
         assert_eq!(keys, ["other.example/b", "read.example/a"]);
@@ -352,6 +364,6 @@ mod tests {
             status: Some(v1::LoadBalancerStatus::default()),
             ..v1::Service::default()
         };
-        assert_eq!(service(&view, &capability(&[]), &[]), expected);
+        assert_eq!(service(&view, &capability(&[]), &[], None), expected);
     }
 }

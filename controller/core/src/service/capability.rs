@@ -1,6 +1,9 @@
 //! The provider's declarations about load balancers in the handshake.
 
-use super::{ANNOTATION_RESYNC, options};
+use super::{
+    ANNOTATION_RESYNC,
+    options::{self, ServedOptions},
+};
 use crate::{
     effects::{AllowedEffects, begins, is_of_controller},
     targets::{ANNOTATION_NODE_SELECTOR, TargetRules},
@@ -33,6 +36,8 @@ pub struct Capability {
     pub effects: AllowedEffects,
     /// Its declarations about targets.
     pub targets: TargetRules,
+    /// Options of a load balancer that it serves.
+    pub options: ServedOptions,
 }
 
 impl Capability {

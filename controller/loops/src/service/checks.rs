@@ -134,9 +134,12 @@ impl ServiceLb {
             .live(key)
             .is_some_and(|now| Arc::ptr_eq(&now, &service));
         let drifted = is_same
-            && self.decisions.decide(key, &service, &inputs, |state, _| {
-                state.progress.observed(&service, &answer)
-            });
+            && self
+                .decisions
+                .decide(key, &service, &inputs, |state, facts| {
+                    let progress = &mut state.progress;
+                    progress.observed(&service, facts.capability, &answer)
+                });
         if drifted {
             self.metrics.drifted();
             info!(

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use outrigger_api::v1::PlanLoadBalancerRequest;
 use outrigger_core::{
     service::{
         ServiceView,
@@ -15,7 +14,7 @@ use outrigger_core::{
     targets::{Inheritance, TargetPool},
 };
 
-use outrigger_provider::{PlanOperation, PlannedChange, Provider};
+use outrigger_provider::{Error, PlanOperation, PlannedChange, Provider};
 
 /// Plans that are asked for together.
 const AT_ONCE: usize = 8;
@@ -69,7 +68,7 @@ pub struct Planned {
     pub action: Action,
     /// Changes in the cloud, as the provider plans them; `None` if the provider cannot plan.
     pub changes: Option<Vec<PlannedChange>>,
-    /// Why the provider did not plan them.
+    /// Why they are not planned: the provider failed, or the controller refuses the Service before a call.
     pub error: Option<String>,
 }
 
@@ -84,8 +83,6 @@ pub async fn plan(
     inheritance: Inheritance,
     now: Timestamp,
 ) -> Vec<Planned> {
-    let session = provider.session();
-    let can_plan = session.is_some_and(|session| session.declares::<PlanLoadBalancerRequest>());
     let intended = services.into_iter().filter_map(|service| {
         let targets = pool.targets_of(&service);
         let facts = ServiceFacts {
@@ -105,13 +102,14 @@ pub async fn plan(
             _ => PlanOperation::Ensure,
         };
         let (mut changes, mut error) = (None, None);
-        if can_plan && action != Action::Hold {
+        if action != Action::Hold {
             match provider
                 .load_balancers()
                 .plan(operation, &service, &targets)
                 .await
             {
                 Ok(planned) => changes = Some(planned),
+                Err(Error::NotOffered { .. }) => {}
                 Err(failed) => error = Some(failed.to_string()),
             }
         }

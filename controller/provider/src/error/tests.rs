@@ -34,6 +34,7 @@ fn every_reason_has_a_class_under_its_code() {
         (R::UnsupportedProtocol, C::InvalidArgument, E::Invalid),
         (R::MalformedProviderId, C::InvalidArgument, E::Invalid),
         (R::UnsupportedFeature, C::InvalidArgument, E::Invalid),
+        (R::ConflictingOptions, C::InvalidArgument, E::Invalid),
         (R::MalformedVolumeHandle, C::InvalidArgument, E::Invalid),
         (R::DependencyNotReady, C::FailedPrecondition, E::NotReady),
         (R::ConflictingResource, C::FailedPrecondition, E::NotReady),

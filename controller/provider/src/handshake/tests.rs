@@ -177,6 +177,14 @@ fn nonsense_is_refused_by_name() {
             "\"example.com/zone=a\", which is no label key",
         ),
         (
+            |a| {
+                let options = balancers(a).options.get_or_insert_default();
+                options.health_check = Some(v1::HealthCheckCapability::default());
+            },
+            bad,
+            "load_balancers.options.health_check has no protocol",
+        ),
+        (
             |a| volumes(a).csi_drivers = vec!["a\nb".into()],
             bad,
             "volumes.csi_drivers has the entry \"a\\nb\"",

@@ -1,10 +1,15 @@
 //! Single calls about load balancers.
 
+use std::sync::Arc;
+
 use outrigger_api::v1::{self, LoadBalancerDisposition as D};
 use outrigger_core::{
     effects::Effects,
     error_class::ErrorClass,
-    service::answer::{Disposition, LoadBalancerAnswer},
+    service::{
+        ServiceView,
+        answer::{Disposition, LoadBalancerAnswer},
+    },
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -344,29 +349,119 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     assert_eq!(balancers.delete.calls().len(), 1);
 }
 
+/// A provider that serves internal load balancers, one address and health checks, and a Service with these annotations.
+async fn with_options(annotations: serde_json::Value) -> (Rig, Arc<ServiceView>) {
+    let rig = Rig::balancing(|offered| {
+        let options = v1::LoadBalancerOptionsCapability {
+            schemes: vec![v1::LoadBalancerScheme::Internal.into()],
+            max_requested_addresses: 1,
+            health_check: Some(v1::HealthCheckCapability {
+                protocols: vec![v1::HealthCheckProtocol::Http.into()],
+                ..v1::HealthCheckCapability::default()
+            }),
+            ..v1::LoadBalancerOptionsCapability::default()
+        };
+        offered.load_balancers.get_or_insert_default().options = Some(options);
+    });
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] = annotations;
+        service["spec"]["loadBalancerIP"] = json!("192.0.2.7");
+    });
+    (rig.await, web)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_declares_options_is_sent_them_beside_the_field_of_the_service() {
+    let scheme = json!({"outrigger.dev/load-balancer-scheme": "internal"});
+    let (rig, web) = with_options(scheme).await;
+    let all = targets(["a"]);
+    rig.provider.ensure_alone(&web, &all).await.unwrap();
+    let expected = v1::LoadBalancerOptions {
+        scheme: v1::LoadBalancerScheme::Internal.into(),
+        requested_addresses: vec!["192.0.2.7".into()],
+        health_check: Some(v1::HealthCheck {
+            implied: true,
+            protocol: v1::HealthCheckProtocol::Http.into(),
+            port: 10_256,
+            path: "/healthz".into(),
+            ..v1::HealthCheck::default()
+        }),
+        ..v1::LoadBalancerOptions::default()
+    };
+    let sent = |rig: &Rig| {
+        rig.fake.balancers.ensure.calls()[0]
+            .1
+            .service
+            .clone()
+            .unwrap()
+    };
+    assert_eq!(sent(&rig).load_balancer_options, Some(expected));
+    assert_eq!(sent(&rig).load_balancer_ip, "192.0.2.7");
+    // Without the declaration there are none.
+    let rig = Rig::balancing(|_| {}).await;
+    ensure(&rig, "web").await.unwrap();
+    assert_eq!(sent(&rig).load_balancer_options, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn options_that_are_refused_keep_nothing_from_its_targets_or_from_deletion() {
-    let rig = Rig::balancing(|_| {}).await;
+    for (name, value, reason) in [
+        ("typo", "x", "UnsupportedOptions"),
+        ("proxy-protocol", "v1", "UnsupportedOptions"),
+        ("scheme", "internet-facing", "UnsupportedOptions"),
+        ("addresses", "192.0.2.8", "ConflictingOptions"),
+    ] {
+        let key = format!("outrigger.dev/load-balancer-{name}");
+        let (rig, web) = with_options(json!({key.as_str(): value})).await;
+        let all = targets(["a"]);
+        let provider = &rig.provider;
+        let balancers = provider.load_balancers();
+        for error in [
+            balancers.get(&web, &all).await.unwrap_err(),
+            provider.ensure_alone(&web, &all).await.unwrap_err(),
+            balancers
+                .plan(PlanOperation::Ensure, &web, &all)
+                .await
+                .unwrap_err(),
+        ] {
+            let failure = error.failure(None);
+            assert_eq!(failure.class, ErrorClass::Invalid);
+            assert_eq!(&*failure.reason, reason);
+            assert!(failure.message.contains(&key), "{error}");
+        }
+        let calls = &rig.fake.balancers;
+        assert!(calls.ensure.calls().is_empty() && calls.get.calls().is_empty());
+        provider.update_alone(&web, &all).await.unwrap();
+        let updates = calls.update.calls();
+        assert_eq!(
+            updates[0].1.service.as_ref().unwrap().load_balancer_options,
+            None
+        );
+        provider.delete_alone(&web).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_that_are_refused_are_said_of_a_plan_that_the_provider_does_not_offer() {
+    let rig = Rig::balancing(|offered| {
+        offered.load_balancers.get_or_insert_default().plan = false;
+    })
+    .await;
     let web = service_with("web", |service| {
         service["metadata"]["annotations"] = json!({"outrigger.dev/load-balancer-typo": "x"});
     });
-    let all = targets(["a"]);
-    let provider = &rig.provider;
-    let plan = provider
-        .load_balancers()
-        .plan(PlanOperation::Ensure, &web, &all);
-    for error in [
-        provider.ensure_alone(&web, &all).await.unwrap_err(),
-        plan.await.unwrap_err(),
-    ] {
-        let failure = error.failure(None);
-        assert_eq!(failure.class, ErrorClass::Invalid);
-        assert_eq!(&*failure.reason, "UnsupportedOptions");
-        assert!(failure.message.contains("load-balancer-typo"), "{error}");
-    }
-    assert!(rig.fake.balancers.ensure.calls().is_empty());
-    provider.update_alone(&web, &all).await.unwrap();
-    provider.delete_alone(&web).await.unwrap();
+    let (balancers, all) = (rig.provider.load_balancers(), targets(["a"]));
+    let error = balancers
+        .plan(PlanOperation::Ensure, &web, &all)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::InvalidService { .. }), "{error:?}");
+    let error = balancers
+        .plan(PlanOperation::Delete, &web, &all)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::NotOffered { .. }), "{error:?}");
+    assert!(rig.fake.balancers.plan.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,7 +29,7 @@ async fn a_service_with_a_host_name_shows_it_and_a_typo_is_refused_before_the_fi
         })
         .await;
     let message = condition_message(&refused, "Accepted");
-    for part in [TYPO, "web.example.com", HOSTNAME] {
+    for part in [TYPO, "web.example.com", "the options hostname"] {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(stage.mock.calls(ENSURE).await, 0);

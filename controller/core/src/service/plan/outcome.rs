@@ -17,6 +17,7 @@ use crate::{
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
+        capability::Capability,
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_SYNC, WAITING},
         last_applied::LastApplied,
         options::status_ingress,
@@ -93,9 +94,9 @@ impl Progress {
             && (ensure.manner == Manner::Announced || !has_own_addresses(service));
         let status = answer.ingress.as_deref().and_then(|named| {
             if is_whole {
-                status_ingress(service, named)
+                status_ingress(service, capability, named)
             } else {
-                status_ingress(service, &beside(self.held(service), named))
+                status_ingress(service, capability, &beside(self.held(service), named))
             }
         });
         let ingress = status.as_deref().unwrap_or(&service.ingress);
@@ -213,13 +214,18 @@ impl Progress {
 
     /// Compares the answer to `GetLoadBalancer` with a Service that is settled. Returns true if they differ (drift), so
     /// that there is a next step (instead of Q-30).
-    pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
+    pub fn observed(
+        &mut self,
+        service: &ServiceView,
+        capability: &Capability,
+        answer: &LoadBalancerAnswer,
+    ) -> bool {
         let is_managed = !is_not_managed(service);
         let is_as_left = match answer.disposition {
             // An Ensure says whether it is managed again.
             Disposition::Ready => {
                 let named = answer.ingress.as_deref();
-                let ingress = named.and_then(|named| status_ingress(service, named));
+                let ingress = named.and_then(|named| status_ingress(service, capability, named));
                 is_managed && ingress.is_none_or(|ingress| is_same(&ingress, &service.ingress))
             }
             Disposition::NotManaged => !is_managed,

@@ -134,7 +134,9 @@ impl Progress {
                 }
                 let named = answer.ingress.as_deref();
                 let named = named.map(|named| beside(self.held(service), named));
-                if let Some(ingress) = named.and_then(|named| status_ingress(service, &named)) {
+                let capability = to.facts.capability;
+                let ingress = named.and_then(|named| status_ingress(service, capability, &named));
+                if let Some(ingress) = ingress {
                     to.draft.ingress(&ingress);
                     let record = LastApplied::of(service).filter(LastApplied::has_hash);
                     if let Some(record) = record.map(|record| record.with_addresses(&ingress)) {

@@ -218,6 +218,12 @@ impl Stage {
         )))
     }
 
+    /// A comparison with this answer; returns true if it differs.
+    fn observed(&mut self, answer: &LoadBalancerAnswer) -> bool {
+        let progress = &mut self.progress;
+        progress.observed(&self.service, &self.capability, answer)
+    }
+
     fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let (service, capability) = (&self.service, &self.capability);
         let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, capability));

@@ -124,7 +124,7 @@ fn any_capability() -> impl Strategy<Value = Capability> {
 
 #[derive(Clone, Debug)]
 enum Turn {
-    Declares(Capability),
+    Declares(Box<Capability>),
     Ready,
     NotManaged,
     InProgress,
@@ -147,7 +147,8 @@ fn turn() -> impl Strategy<Value = Turn> {
         Turn::Pause(false),
         Turn::Strip,
     ]);
-    prop_oneof![2 => any_capability().prop_map(Turn::Declares), 3 => others]
+    let declares = |capability| Turn::Declares(Box::new(capability));
+    prop_oneof![2 => any_capability().prop_map(declares), 3 => others]
 }
 
 proptest! {
@@ -164,7 +165,7 @@ proptest! {
             let before = stage.service.clone();
             let result = match turn {
                 Turn::Declares(capability) => {
-                    stage.capability = capability;
+                    stage.capability = *capability;
                     stage.progress.provider_changed(&stage.service);
                     None
                 }

@@ -185,7 +185,7 @@ fn not_managed() -> Stage {
 fn a_service_that_is_managed_again_gets_its_nodes() {
     let mut compared = not_managed();
     let observation = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
-    assert!(compared.progress.observed(&compared.service, &observation));
+    assert!(compared.observed(&observation));
     let mut restarted = not_managed();
     restarted.restart();
     restarted.progress.provider_changed(&restarted.service);
@@ -206,7 +206,7 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
     // The provider's word stands as long as it says the same.
     let mut stage = not_managed();
     let observation = answer(LoadBalancerCall::Get, Disposition::NotManaged, "");
-    assert!(!stage.progress.observed(&stage.service, &observation));
+    assert!(!stage.observed(&observation));
 }
 
 /// The hash of the request is remembered, not that of the Service as it is meanwhile.
@@ -253,7 +253,7 @@ fn drift_is_repaired() {
     ] {
         let mut stage = Stage::settled();
         let observation = answer(LoadBalancerCall::Get, disposition, addresses);
-        let drift = stage.progress.observed(&stage.service, &observation);
+        let drift = stage.observed(&observation);
         assert_eq!(drift, is_drift, "{disposition:?}");
         if is_drift {
             assert_eq!(stage.question().cause, EnsureCause::Drifted);
@@ -268,10 +268,7 @@ fn drift_is_repaired() {
 fn a_failed_write_repeats_the_call() {
     let mut stage = Stage::settled();
     let before = stage.service.clone();
-    stage.progress.observed(
-        &before,
-        &answer(LoadBalancerCall::Get, Disposition::Absent, ""),
-    );
+    stage.observed(&answer(LoadBalancerCall::Get, Disposition::Absent, ""));
     stage.ensured(Disposition::Ready, "192.0.2.8");
     stage.service = before;
     stage.progress.not_written();

@@ -1,10 +1,12 @@
-//! The host name that a status shows in place of addresses, and options that are refused.
+//! Options that a status shows, and options that are refused.
 
 use super::*;
 
 const HOSTNAME: &str = "outrigger.dev/load-balancer-hostname";
 
 const TYPO: &str = "outrigger.dev/load-balancer-host-name";
+
+const PROXY: &str = "outrigger.dev/load-balancer-proxy-protocol";
 
 fn shown(stage: &Stage) -> String {
     let entries = stage.service.ingress.iter();
@@ -16,7 +18,7 @@ fn shown(stage: &Stage) -> String {
 
 fn differs(stage: &mut Stage, addresses: &str) -> bool {
     let answer = answer(LoadBalancerCall::Get, Disposition::Ready, addresses);
-    let differs = stage.progress.observed(&stage.service, &answer);
+    let differs = stage.observed(&answer);
     if differs {
         stage.ensured(Disposition::Ready, addresses);
     }
@@ -99,4 +101,43 @@ fn an_answer_that_meets_refused_options_settles_nothing() {
         stage.ensured(Disposition::Ready, "192.0.2.7");
         assert_eq!((&*shown(&stage), stage.next()), ("192.0.2.7", Step::Idle));
     }
+}
+
+#[test]
+fn addresses_with_the_proxy_protocol_have_the_mode_proxy_whatever_answers_say() {
+    let modes = |stage: &Stage| {
+        let entries = stage.service.ingress.iter();
+        let modes: Vec<_> = entries
+            .map(|one| format!("{} {}", one.ip, one.ip_mode.as_deref().unwrap_or("-")))
+            .collect();
+        modes.join(", ")
+    };
+    let mut stage = Stage::settled();
+    stage.capability.options.proxy_protocols = ["v2"].into();
+    stage.annotate(PROXY, "v2");
+    assert_eq!(stage.question().cause, EnsureCause::Changed);
+    stage.ensured(Disposition::Ready, "192.0.2.7 2001:db8::7");
+    assert_eq!(modes(&stage), "192.0.2.7 Proxy, 2001:db8::7 Proxy");
+    assert_eq!(stage.next(), Step::Idle);
+    stage.targets = nodes("n3");
+    stage.updated(Disposition::Ready, "192.0.2.7");
+    assert_eq!(modes(&stage), "192.0.2.7 Proxy, 2001:db8::7 Proxy");
+    assert!(!differs(&mut stage, "192.0.2.7 2001:db8::7"));
+    stage.restart();
+    assert_eq!(stage.next(), Step::Idle);
+    // A version that is refused leaves the mode; the host name goes before; without the option it is over.
+    stage.annotate(PROXY, "v1");
+    stage.ensure(Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(modes(&stage), "192.0.2.7 Proxy, 2001:db8::7 Proxy");
+    stage.annotate(PROXY, "v2");
+    stage.annotate(HOSTNAME, "web.example.com");
+    stage.ensured(Disposition::Ready, "192.0.2.7");
+    assert_eq!(shown(&stage), "web.example.com");
+    let annotations = stage.service.annotations.clone();
+    stage.service.annotations = annotations.without(PROXY).without(HOSTNAME);
+    stage.ensured(Disposition::Ready, "192.0.2.7");
+    assert_eq!(
+        (&*modes(&stage), stage.next()),
+        ("192.0.2.7 VIP", Step::Idle)
+    );
 }

@@ -168,7 +168,7 @@ fn an_address_that_an_answer_lacks_goes_only_with_a_change_or_a_comparison() {
 
     let mut drifted = dual_stack;
     let get = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
-    assert!(drifted.progress.observed(&drifted.service, &get));
+    assert!(drifted.observed(&get));
     drifted.ensure(Ok(&ready("192.0.2.7")));
     assert_eq!(addresses(&drifted), "192.0.2.7");
 }
