@@ -79,6 +79,9 @@ reasons! {
     /// `cloudprovider.NotImplemented` means where it is about one object. Shown on the object and not
     /// repeated until it changes.
     unsupported_feature => UnsupportedFeature;
+    /// An option of the load balancer, and an annotation of yours or another field of the Service, contradict
+    /// each other: name both. Shown on the object and not repeated until it changes.
+    conflicting_options => ConflictingOptions;
     /// The provider ID has this cloud's prefix but is none of its ids. Not repeated until the
     /// object changes.
     malformed_provider_id => MalformedProviderId;

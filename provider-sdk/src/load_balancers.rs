@@ -59,7 +59,9 @@ of_service! {
 /// It does reach the other methods, since its class may have been served when it was made.
 ///
 /// Each request has its Service in [`service`](OfService::service); its targets are those of the node set that it
-/// names. Methods may be written as `async fn`.
+/// names. Portable options, as far as [`options`](v1::LoadBalancersCapability::options) declares them, are in
+/// [`load_balancer_options`](v1::Service::load_balancer_options); an annotation of yours that says otherwise is
+/// [`Error::conflicting_options`]. Methods may be written as `async fn`.
 pub trait LoadBalancers: Send + Sync + 'static {
     /// Which Services are served, and how. The same for the life of the process; asked when the
     /// server starts.

@@ -53,6 +53,11 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             Code::InvalidArgument,
             R::UnsupportedFeature,
         ),
+        (
+            Error::conflicting_options,
+            Code::InvalidArgument,
+            R::ConflictingOptions,
+        ),
         (Error::cloud_error, Code::Internal, R::CloudError),
         (
             Error::dependency_not_ready,
