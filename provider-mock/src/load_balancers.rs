@@ -1,8 +1,10 @@
 //! The load balancers of the fake cloud.
 
 mod inventory;
+mod options;
 mod spec;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,6 +20,7 @@ use crate::choice;
 use crate::duration;
 
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
+pub(crate) use options::{capability, check_fixed, named as option_named};
 pub(crate) use spec::{ANNOTATION_PREFIX, targets};
 pub use spec::{Family, LoadBalancerSpec};
 
@@ -106,6 +109,9 @@ pub struct LoadBalancer {
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints; 0: they are not.
     pub health_check_node_port: i32,
+    /// Portable options other than the cloud's defaults, by the names of their annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// Where traffic goes. Load balancers with equal targets share them.
     pub targets: Arc<[Target]>,
     /// A deletion keeps it.

@@ -1,5 +1,6 @@
 //! Load balancers on the control socket.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -98,6 +99,7 @@ pub(super) fn create(cloud: &Cloud, new: NewLoadBalancer) -> Answer {
         ports: Vec::new(),
         source_ranges: Vec::new(),
         health_check_node_port: 0,
+        options: BTreeMap::new(),
         targets: Arc::default(),
         protected: false,
         created_at: now,

@@ -185,6 +185,7 @@ impl LoadBalancerInventory {
             ports: spec.ports.clone(),
             source_ranges: spec.source_ranges.clone(),
             health_check_node_port: spec.health_check_node_port,
+            options: spec.options.clone(),
             targets,
             protected: spec.protected,
             created_at: now,
@@ -211,6 +212,7 @@ impl LoadBalancerInventory {
             ports: spec.ports.clone(),
             source_ranges: spec.source_ranges.clone(),
             health_check_node_port: spec.health_check_node_port,
+            options: spec.options.clone(),
             protected: spec.protected,
             ..LoadBalancer::clone(&existing)
         })
@@ -247,7 +249,8 @@ impl LoadBalancerInventory {
         spec.families
             .iter()
             .map(|family| {
-                let requested = spec.requested.filter(|ip| of(ip, *family));
+                let mut requested = spec.requested.iter().copied();
+                let requested = requested.find(|ip| of(ip, *family));
                 let held = held.iter().copied().find(|ip| of(ip, *family));
                 requested
                     .or(held)

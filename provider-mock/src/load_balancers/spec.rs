@@ -1,5 +1,6 @@
 //! The desired state of a Service, and the limits of this cloud.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use outrigger_provider_sdk::v1::Service;
 use outrigger_provider_sdk::{Error, Targets};
 
-use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
+use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target, options};
 use crate::choice;
 use crate::duration;
 use crate::provider::internal_ip;
@@ -39,8 +40,8 @@ pub struct LoadBalancerSpec {
     pub address_mode: AddressMode,
     /// Families of its addresses, in their order; none in [`AddressMode::Hostname`].
     pub families: Vec<Family>,
-    /// The address that was asked for.
-    pub requested: Option<IpAddr>,
+    /// The addresses that were asked for.
+    pub requested: Vec<IpAddr>,
     /// Addresses in the status of its Service, which it gets again if they are free.
     pub kept: Vec<IpAddr>,
     /// The ports it listens on.
@@ -49,6 +50,8 @@ pub struct LoadBalancerSpec {
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints.
     pub health_check_node_port: i32,
+    /// Portable options other than the cloud's defaults, by the names of their annotations.
+    pub options: BTreeMap<String, String>,
     /// A deletion keeps it.
     pub protected: bool,
     /// How long making it takes now.
@@ -58,13 +61,17 @@ pub struct LoadBalancerSpec {
 impl LoadBalancerSpec {
     /// Reads a Service; fails for what the cloud cannot serve.
     pub fn of(service: &Service, rules: &LoadBalancerRules) -> Result<Self, Error> {
-        let (mode, protected, provisioning) = annotated(service, rules)?;
+        let (mode, protected, provisioning, internal) = annotated(service, rules)?;
         let ports = ports(service, rules)?;
         let families = match mode {
             AddressMode::Hostname => Vec::new(),
             AddressMode::Ip | AddressMode::Vip | AddressMode::Proxy => families(service, rules)?,
         };
-        let requested = requested(service, rules)?;
+        let options = service.load_balancer_options.clone().unwrap_or_default();
+        let requested = match options::requested(&options, &families, rules)? {
+            none if none.is_empty() => requested(service, rules)?.into_iter().collect(),
+            requested => requested,
+        };
         // Only such a Service has one to ask at.
         let local = service.external_traffic_policy == "Local";
         Ok(Self {
@@ -84,6 +91,7 @@ impl LoadBalancerSpec {
             } else {
                 0
             },
+            options: options::kept(options, internal)?,
             protected,
             provisioning,
         })
@@ -112,17 +120,25 @@ impl LoadBalancerSpec {
         let families = load_balancer.addresses.iter().map(|ip| Family::of(*ip));
         if self.address_mode != load_balancer.address_mode || !families.eq(self.families.clone()) {
             differences.push("its addresses would be changed".to_owned());
-        } else if let Some(ip) = self.requested
-            && self.families.contains(&Family::of(ip))
-            && !load_balancer.addresses.contains(&ip)
-        {
-            differences.push(format!("its address would become {ip}"));
+        } else {
+            let others = self.requested.iter().filter(|ip| {
+                self.families.contains(&Family::of(**ip)) && !load_balancer.addresses.contains(ip)
+            });
+            differences.extend(others.map(|ip| format!("its address would become {ip}")));
         }
         if self.source_ranges != load_balancer.source_ranges {
             differences.push("its source ranges would be changed".to_owned());
         }
         if self.health_check_node_port != load_balancer.health_check_node_port {
             differences.push("its health check would be changed".to_owned());
+        }
+        let (desired, actual) = (&self.options, &load_balancer.options);
+        let names: BTreeSet<_> = desired.keys().chain(actual.keys()).collect();
+        for name in names {
+            if desired.get(name) != actual.get(name) {
+                let value = desired.get(name).map_or("the default", String::as_str);
+                differences.push(format!("its option {name} would become {value}"));
+            }
         }
         if self.protected != load_balancer.protected {
             differences.push("its deletion protection would be changed".to_owned());
@@ -135,7 +151,7 @@ impl LoadBalancerSpec {
 fn annotated(
     service: &Service,
     rules: &LoadBalancerRules,
-) -> Result<(AddressMode, bool, Duration), Error> {
+) -> Result<(AddressMode, bool, Duration, Option<bool>), Error> {
     let value = |name: &str| {
         let key = format!("{ANNOTATION_PREFIX}{name}");
         let value = service.annotations.get(&key).map(String::as_str);
@@ -150,17 +166,19 @@ fn annotated(
             choice::named("address mode", text).map_err(|error| bad(key, &error))?
         }
     };
-    let protected = match value("deletion-protection") {
-        None => rules.deletion_protection,
-        Some((key, text)) => text
-            .parse()
-            .map_err(|_| bad(key, &format!("{text:?} is neither true nor false")))?,
+    let switch = |name: &str| {
+        let read = |(key, text): (String, &str)| {
+            let wrong = format!("{text:?} is neither true nor false");
+            text.parse::<bool>().map_err(|_| bad(key, &wrong))
+        };
+        value(name).map(read).transpose()
     };
+    let protected = switch("deletion-protection")?.unwrap_or(rules.deletion_protection);
     let provisioning = match value("provisioning-time") {
         None => rules.provisioning,
         Some((key, text)) => duration::parse(text).map_err(|error| bad(key, &error))?,
     };
-    Ok((mode, protected, provisioning))
+    Ok((mode, protected, provisioning, switch("internal")?))
 }
 
 fn ports(service: &Service, rules: &LoadBalancerRules) -> Result<Vec<Port>, Error> {

@@ -84,6 +84,7 @@ fn load_balancers(count: usize) -> Holdings {
         ports: vec!["TCP/80:30080".parse().unwrap()],
         source_ranges: vec!["10.0.0.0/8".to_owned()],
         health_check_node_port: 30_999,
+        options: [("scheme".to_owned(), "internal".to_owned())].into(),
         targets: Arc::clone(&targets),
         protected: true,
         created_at: now,

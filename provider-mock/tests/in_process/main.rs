@@ -13,6 +13,7 @@ mod cost;
 mod faults;
 mod harness;
 mod load_balancer_faults;
+mod load_balancer_options;
 mod load_balancers;
 mod route_faults;
 mod routed;

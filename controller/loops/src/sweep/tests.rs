@@ -2,7 +2,7 @@
 
 mod faults;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use outrigger_api::v1;
 use outrigger_core::effects::GrantedPrefixes;
@@ -67,6 +67,7 @@ fn balance(rig: &Fixture, cluster: &str, name: &str, edit: impl FnOnce(&mut Load
         source_ranges: Vec::new(),
         health_check_node_port: 0,
         targets: Arc::default(),
+        options: BTreeMap::new(),
         protected: false,
         created_at: now,
         ready_at: now,
