@@ -1,4 +1,4 @@
-//! Options of a load balancer that the controller serves with every provider.
+//! Options of a load balancer.
 
 use serde_json::json;
 
@@ -14,6 +14,8 @@ use crate::{
 const HOSTNAME: &str = "outrigger.dev/load-balancer-hostname";
 
 const TYPO: &str = "outrigger.dev/load-balancer-host-name";
+
+const PROXY: &str = "outrigger.dev/load-balancer-proxy-protocol";
 
 #[tokio::test]
 async fn a_service_with_a_host_name_shows_it_and_a_typo_is_refused_before_the_first_call() {
@@ -74,4 +76,26 @@ async fn a_service_with_a_host_name_shows_it_and_a_typo_is_refused_before_the_fi
     stage.delete_service("web").await;
     stage.service_is_gone("web").await;
     assert_eq!(stage.mock.calls(DELETE).await, 1);
+}
+
+#[tokio::test]
+async fn an_option_that_the_provider_serves_reaches_it_and_a_value_that_is_not_served_is_refused() {
+    let stage = quick(&[]).start().await;
+    let service = stage.create_service(annotated("web", PROXY, "v2")).await;
+    let served = stage.served("web").await;
+    let made = stage.mock.load_balancer(uid(&service)).await.unwrap();
+    let addresses = [format!("{} Proxy", made.addresses[0])];
+    assert_eq!(addresses_of(&served), addresses);
+    stage.change_service("web", annotation(PROXY, "v3")).await;
+    let refused = stage
+        .service_that("web", "is not accepted", |service| {
+            condition(service, "Accepted") == ("False", "UnsupportedOptions")
+        })
+        .await;
+    let message = condition_message(&refused, "Accepted");
+    for part in [PROXY, "\"v3\" is not served", "v2"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(addresses_of(&refused), addresses);
+    assert_eq!(stage.mock.changes().await, [1, 0, 0]);
 }
