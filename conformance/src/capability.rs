@@ -16,6 +16,8 @@ pub enum Capability {
     LoadBalancers,
     /// `LoadBalancersCapability.list`.
     LoadBalancersList,
+    /// `LoadBalancersCapability.options`.
+    LoadBalancersOptions,
     /// `LoadBalancersCapability.plan`.
     LoadBalancersPlan,
     /// `Capabilities.node_sets`.
@@ -42,6 +44,7 @@ impl Capability {
             Self::InstancesList => "InstancesCapability.list",
             Self::LoadBalancers => "Capabilities.load_balancers",
             Self::LoadBalancersList => "LoadBalancersCapability.list",
+            Self::LoadBalancersOptions => "LoadBalancersCapability.options",
             Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
             Self::NodeSets => "Capabilities.node_sets",
             Self::Routes => "Capabilities.routes",
@@ -54,6 +57,14 @@ impl Capability {
         let declared = handshake.capabilities.clone().unwrap_or_default();
         let is_of = |method: &&Method| method.declared_by == self.declared_by();
         let method = METHODS.iter().find(is_of);
-        self == Self::Core || method.is_some_and(|method| (method.is_declared)(&declared))
+        match self {
+            Self::Core => true,
+            // It has no method of its own.
+            Self::LoadBalancersOptions => {
+                let load_balancers = declared.load_balancers;
+                load_balancers.is_some_and(|offered| offered.options.is_some())
+            }
+            _ => method.is_some_and(|method| (method.is_declared)(&declared)),
+        }
     }
 }

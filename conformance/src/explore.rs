@@ -10,6 +10,7 @@
 mod generate;
 mod job;
 mod look;
+mod options;
 mod report;
 mod rule;
 mod stage;

@@ -142,6 +142,12 @@ pub struct Services {
     pub second_protocol: Option<String>,
     /// How many load balancers the account has room for; more are refused.
     pub limit: Option<usize>,
+    /// An address that no load balancer has, and that a Service of the first IP family can ask for.
+    pub requestable_address: Option<String>,
+    /// The name of an address that is reserved in the cloud and not in use.
+    pub reserved_address_name: Option<String>,
+    /// Annotations of the vendor by which a load balancer is internal.
+    pub internal_annotations: BTreeMap<String, String>,
 }
 
 /// Routes that the suite makes.

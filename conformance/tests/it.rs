@@ -110,6 +110,10 @@ impl Mock {
             BTreeMap::from([(refused.0.to_owned(), refused.1.to_owned())]);
         inputs.services.refused_protocol = Some("SCTP".to_owned());
         inputs.services.second_protocol = Some("UDP".to_owned());
+        inputs.services.requestable_address = Some("198.18.99.7".to_owned());
+        inputs.services.reserved_address_name = Some("eip-1".to_owned());
+        let internal = ("mock.example/internal".to_owned(), "true".to_owned());
+        inputs.services.internal_annotations = BTreeMap::from([internal]);
         inputs.services.ip_families = vec!["IPv4".to_owned(), "IPv6".to_owned()];
         inputs.cluster.pod_cidrs = ["10.231.0.0/16", "fd00:231::/48"]
             .map(|range| range.parse().unwrap())

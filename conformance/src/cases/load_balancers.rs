@@ -1,6 +1,7 @@
 //! `LoadBalancersService`.
 
 mod lifecycle;
+mod options;
 mod queries;
 mod refusals;
 mod rules;
@@ -17,6 +18,7 @@ pub(super) fn checks() -> Vec<Check> {
         lifecycle::checks(),
         targets::checks(),
         refusals::checks(),
+        options::checks(),
         rules::checks(),
     ]
     .concat()

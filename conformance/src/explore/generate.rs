@@ -2,7 +2,7 @@
 //!
 //! A value shrinks to that of a plain Service, or to nothing; a choice between kinds of steps does not shrink to another kind.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use proptest::{
     bool::weighted, collection, prelude::*, sample::select, sample::subsequence, strategy::Union,
@@ -218,7 +218,8 @@ impl TraceModel {
         let ranges = ["192.0.2.0/24", "198.51.100.0/24"]
             .map(str::to_owned)
             .to_vec();
-        let sets = any_of((0..=self.world.annotations).collect());
+        let sets = self.world.annotations.iter().cloned();
+        let sets = any_of(iter::once(String::new()).chain(sets).collect());
         let is_new = |word| words.contains(&word);
         (
             field(is_new("ports"), self.ports(name, present), &present.ports),

@@ -57,6 +57,7 @@ fn is_refusal(error: &CallError) -> bool {
                 | ErrorReason::InvalidAnnotation
                 | ErrorReason::UnsupportedProtocol
                 | ErrorReason::UnsupportedFeature
+                | ErrorReason::ConflictingOptions
         )
     )
 }

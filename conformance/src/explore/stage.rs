@@ -7,7 +7,7 @@ use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerStatus, Node, Service};
 
 use super::{
     job::{Done, Job, StepCaller},
-    look,
+    look, options,
     rule::{Broken, Rule},
     state::Identities,
     trace::{Change, Fault, Port, Spec, Step, Target, Turn},
@@ -201,15 +201,10 @@ impl Stage {
         life.aim = Aim::Balanced;
         life.settled = false;
         let inputs = subject.inputs();
-        // The number 0 stands for no set.
-        let mut sets = inputs
-            .explore
-            .annotations
-            .iter()
-            .skip(spec.annotations.wrapping_sub(1));
-        let annotations = [&inputs.services.annotations]
-            .into_iter()
-            .chain(sets.next());
+        let number = spec.annotations.parse::<usize>().unwrap_or_default();
+        let sets = &inputs.explore.annotations;
+        let set = number.checked_sub(1).and_then(|index| sets.get(index));
+        let annotations = [&inputs.services.annotations].into_iter().chain(set);
         let annotations = annotations
             .flatten()
             .map(|(key, value)| (key.clone(), value.clone()));
@@ -222,6 +217,8 @@ impl Stage {
         let policy = spec.local.map_or("Cluster", |_| "Local");
         policy.clone_into(&mut service.external_traffic_policy);
         service.health_check_node_port = spec.local.unwrap_or_default();
+        subject.reset_options(service);
+        options::ask(&spec.annotations, &subject.load_balancers(), service);
         let affinity = spec.affinity.map_or("None", |_| "ClientIP");
         affinity.clone_into(&mut service.session_affinity);
         let timeout = |seconds| prost_types::Duration { seconds, nanos: 0 };

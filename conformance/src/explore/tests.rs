@@ -29,7 +29,7 @@ fn world() -> World {
         nodes: texts(&["worker-1", "worker-2", "worker-3"]),
         families: texts(&["IPv4", "IPv6"]),
         second_protocol: Some("UDP".to_owned()),
-        annotations: 2,
+        annotations: texts(&["1", "2", "internal"]),
         ..World::default()
     }
 }

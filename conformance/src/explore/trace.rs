@@ -45,8 +45,8 @@ pub struct Spec {
     pub families: Vec<String>,
     /// Source ranges.
     pub ranges: Vec<String>,
-    /// The number of a set in `explore.annotations` of the inputs, from 1; 0: none of them.
-    pub annotations: usize,
+    /// The number of a set in `explore.annotations` of the inputs, from 1, or a portable option; empty: none of them.
+    pub annotations: String,
 }
 
 /// A port of a Service.
@@ -170,9 +170,7 @@ impl fmt::Display for Spec {
         field("affinity", affinity.unwrap_or_default());
         field("families", self.families.join(","));
         field("ranges", self.ranges.join(","));
-        if self.annotations > 0 {
-            field("annotations", self.annotations.to_string());
-        }
+        field("annotations", self.annotations.clone());
         match &*fields {
             [] => f.write_str("make"),
             fields => f.write_str(&fields.join(" ")),

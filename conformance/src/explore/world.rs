@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trace::{Change, Port, Spec, Target, WORDS};
+use super::{
+    options,
+    trace::{Change, Port, Spec, Target, WORDS},
+};
 use crate::{capability::Capability, subject::Subject};
 
 /// The choices of a generator.
@@ -16,8 +19,8 @@ pub(super) struct World {
     pub(super) families: Vec<String>,
     /// A protocol of ports beside TCP.
     pub(super) second_protocol: Option<String>,
-    /// Sets of annotations that a Service can have.
-    pub(super) annotations: usize,
+    /// Sets of annotations that a Service can have, by their numbers, and portable options.
+    pub(super) annotations: Vec<String>,
     /// Words that no trace has, by the inputs or since the provider cannot show them.
     pub(super) without: BTreeSet<String>,
 }
@@ -57,12 +60,15 @@ impl World {
             return Err("the provider declares no load balancers: nothing to explore".to_owned());
         }
         let machines = inputs.instances.existing.iter();
+        let sets = (1..=inputs.explore.annotations.len()).map(|number| number.to_string());
         Ok(Self {
             names: ('a'..).take(services).collect(),
             nodes: machines.map(|one| one.node_name.clone()).collect(),
             families: inputs.services.ip_families.clone(),
             second_protocol: inputs.services.second_protocol.clone(),
-            annotations: inputs.explore.annotations.len(),
+            annotations: sets
+                .chain(options::words(&subject.load_balancers()))
+                .collect(),
             without,
         })
     }

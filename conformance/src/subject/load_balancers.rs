@@ -6,7 +6,8 @@ use outrigger_api::{
     MethodRequest as _,
     v1::{
         DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
-        ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node,
+        HealthCheck, HealthCheckCapability, HealthCheckProtocol, ListLoadBalancersRequest,
+        LoadBalancerAnswer, LoadBalancerDisposition as Disposition, LoadBalancerOptions, Node,
         NodeTargets, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
         ServiceRef, UpdateLoadBalancerNodesRequest,
     },
@@ -38,7 +39,7 @@ impl Subject {
             [] => vec!["IPv4".to_owned()],
             families => families[..1].to_vec(),
         };
-        let service = Service {
+        let mut service = Service {
             namespace: NAMESPACE.to_owned(),
             uid: Uuid::new_v4().to_string(),
             name,
@@ -56,8 +57,22 @@ impl Subject {
             ip_family_policy: "SingleStack".to_owned(),
             ..Service::default()
         };
+        self.reset_options(&mut service);
         self.leftovers().expect(service.clone());
         service
+    }
+
+    /// Gives a Service the options of a user who asks for none, as the controller does.
+    pub(crate) fn reset_options(&self, service: &mut Service) {
+        let offered = self.load_balancers().options;
+        service.load_balancer_options = offered.map(|offered| {
+            let check = offered.health_check;
+            let check = check.map(|offered| implied_check(&offered, service));
+            LoadBalancerOptions {
+                health_check: check,
+                ..LoadBalancerOptions::default()
+            }
+        });
     }
 
     /// `GetLoadBalancer`, with or without targets to compare.
@@ -205,6 +220,34 @@ impl Subject {
         let ensure = self.ensure_once(service, targets);
         let _ = timeout(Duration::from_millis(moment), ensure).await;
         Ok(())
+    }
+}
+
+/// Port of kube-proxy's own health check.
+const KUBE_PROXY: i32 = 10_256;
+
+/// The health check of a Service whose user asks for none.
+fn implied_check(offered: &HealthCheckCapability, service: &Service) -> HealthCheck {
+    let (tcp, http) = (HealthCheckProtocol::Tcp, HealthCheckProtocol::Http);
+    let mut protocols = offered.protocols.iter().copied();
+    let first = protocols.next().unwrap_or_default();
+    let has_http = first == i32::from(http) || protocols.any(|one| one == i32::from(http));
+    let protocol = if has_http { http.into() } else { first };
+    let port = match &*service.external_traffic_policy {
+        "Local" => service.health_check_node_port,
+        _ => KUBE_PROXY,
+    };
+    let path = if protocol == i32::from(tcp) {
+        ""
+    } else {
+        "/healthz"
+    };
+    HealthCheck {
+        implied: true,
+        protocol,
+        port: port.unsigned_abs(),
+        path: path.to_owned(),
+        ..HealthCheck::default()
     }
 }
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use outrigger_api::{
     METHODS, MethodRequest as _,
-    v1::{BatchGetInstancesRequest, CallClass, ErrorReason, GetStatusRequest, HandshakeResponse},
+    v1::{
+        BatchGetInstancesRequest, CallClass, ErrorReason, GetStatusRequest, HandshakeResponse,
+        UintRange,
+    },
 };
 use tonic::Code;
 
@@ -25,6 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
         check("IDN-21", async |subject| message_limit(subject.handshake())),
         check("IDN-22", async |subject| visibility_delay(subject)),
         check("IDN-23", async |subject| configuration_revision(subject)),
+        check("IDN-35", async |subject| options(subject)),
         check("IDN-24", async |subject| effects(subject)),
         check("IDN-25", async |subject| rate_limits(subject.handshake())),
         check("IDN-33", status_times),
@@ -118,6 +122,38 @@ fn configuration_revision(subject: &Subject) -> Verdict {
         "configuration_revision has at most 64 bytes",
         format!("{bytes} bytes"),
     )
+}
+
+fn options(subject: &Subject) -> Verdict {
+    let options = subject.load_balancers().options.unwrap_or_default();
+    let counts = [
+        options.max_requested_addresses,
+        options.max_reserved_address_names,
+    ];
+    expect(
+        counts[0] <= 2 && counts[1] <= 8,
+        "at most 2 requested addresses, and 8 names of reserved ones",
+        format!("{} and {}", counts[0], counts[1]),
+    )?;
+    let Some(check) = options.health_check else {
+        return Ok(());
+    };
+    let expected = "a health check that is declared has a protocol";
+    expect(!check.protocols.is_empty(), expected, "none")?;
+    for (field, range) in [
+        ("interval_seconds", check.interval_seconds),
+        ("timeout_seconds", check.timeout_seconds),
+        ("healthy_threshold", check.healthy_threshold),
+        ("unhealthy_threshold", check.unhealthy_threshold),
+    ] {
+        let UintRange { min, max } = range.unwrap_or(UintRange { min: 1, max: 1 });
+        expect(
+            (1..=max).contains(&min) && max <= 86_400,
+            format!("{field} has a min of 1 or more, and a max of min to 86,400"),
+            format!("{min} to {max}"),
+        )?;
+    }
+    Ok(())
 }
 
 fn effects(subject: &Subject) -> Verdict {

@@ -89,7 +89,7 @@ async fn two_at_once(subject: &Subject) -> Verdict {
 }
 
 /// IP address and name of each point of the status; states of ports change with the ports.
-fn addresses(answer: &LoadBalancerAnswer) -> Vec<(&str, &str)> {
+pub(super) fn addresses(answer: &LoadBalancerAnswer) -> Vec<(&str, &str)> {
     let points = answer.status.iter().flat_map(|status| &status.ingress);
     points.map(|point| (&*point.ip, &*point.hostname)).collect()
 }

@@ -43,6 +43,7 @@ async fn local_traffic(subject: &Subject) -> Verdict {
     let mut service = subject.service();
     "Local".clone_into(&mut service.external_traffic_policy);
     service.health_check_node_port = 32_100;
+    subject.reset_options(&mut service);
     let nodes = subject.target_nodes();
     let targets = subject.targets(&nodes).await?;
     let first = subject.ensure_once(&service, targets).await;
@@ -52,6 +53,7 @@ async fn local_traffic(subject: &Subject) -> Verdict {
     }
     subject.ensure(&service, &nodes).await?;
     service.health_check_node_port = 32_200;
+    subject.reset_options(&mut service);
     subject.get_is(&service, Disposition::Differs).await
 }
 

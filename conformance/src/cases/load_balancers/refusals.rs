@@ -27,7 +27,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-async fn try_ensure(
+pub(super) async fn try_ensure(
     subject: &Subject,
     service: &Service,
 ) -> Verdict<Result<LoadBalancerAnswer, CallError>> {
@@ -36,13 +36,16 @@ async fn try_ensure(
 }
 
 /// Holds an answer against an error with one of these reasons.
-fn is_refused(answered: Result<LoadBalancerAnswer, CallError>, reasons: &[ErrorReason]) -> Verdict {
+pub(super) fn is_refused(
+    answered: Result<LoadBalancerAnswer, CallError>,
+    reasons: &[ErrorReason],
+) -> Verdict {
     let names: Vec<_> = reasons.iter().map(ErrorReason::as_str_name).collect();
     let expected = format!("an error with {}", names.join(" or "));
     refused(answered, reasons, expected, |answer| describe(&answer))
 }
 
-async fn nothing_made(subject: &Subject, service: &Service) -> Verdict {
+pub(super) async fn nothing_made(subject: &Subject, service: &Service) -> Verdict {
     let answer = subject.get(service, None).await?;
     let none = [Disposition::Absent, Disposition::NotManaged];
     let expected = "GetLoadBalancer after the refusal is ABSENT";
