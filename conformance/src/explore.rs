@@ -243,7 +243,7 @@ impl Explorer {
                 Err(Rule::ENDED.broken(expected, "it did not end"))
             }
         };
-        if let Some(failure) = self.suite.end().await {
+        if let Some(failure) = self.suite.end(verdict.is_err()).await {
             let turn = verdict.err().and_then(|broken| broken.turn);
             let broken = Rule::PROCESS.failed(failure);
             verdict = Err(Broken { turn, ..broken });

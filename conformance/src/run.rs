@@ -137,7 +137,8 @@ impl Run {
         }
         let before = self.suite.leftovers.objects();
         let mut verdict = self.check(case).await;
-        if let Some(mut end) = self.suite.end().await {
+        let has_failed = matches!(verdict, Err(Stop::Failed(_)));
+        if let Some(mut end) = self.suite.end(has_failed).await {
             // The case saw what follows from it.
             if let Err(Stop::Failed(Failure { expected, actual })) = verdict {
                 end.actual = format!(

@@ -11,6 +11,10 @@ use crate::{
     verdict::{Failure, Required as _, Verdict, failed},
 };
 
+/// How long a process that ends takes to close its sockets, and how long to end after that.
+const CLOSES: Duration = Duration::from_millis(50);
+const ENDS: Duration = Duration::from_secs(5);
+
 impl Suite {
     /// Starts the provider; for one that the suite has not started, does nothing.
     pub(crate) async fn start(&self) -> Result<(), String> {
@@ -33,12 +37,27 @@ impl Suite {
             .and_then(Provider::ended)
     }
 
-    /// The end of the provider: of a process of the suite its status, else that nothing listens any more.
-    pub(crate) async fn end(&self) -> Option<Failure> {
+    /// Waits for the end of a process that is about to end: its connections break before that.
+    async fn await_end(&self) {
+        let mut provider = self.provider.lock().await;
+        if let Some(provider) = provider.as_mut()
+            && provider.wait(CLOSES).await.is_none()
+            && UnixStream::connect(self.endpoint.path()).await.is_err()
+        {
+            provider.wait(ENDS).await;
+        }
+    }
+
+    /// The end of the provider: of a process of the suite its status, else that nothing listens any more. `has_failed`
+    /// says that something failed just now.
+    pub(crate) async fn end(&self, has_failed: bool) -> Option<Failure> {
         let actual = if self.inputs.provider.command.is_empty() {
             let error = UnixStream::connect(self.endpoint.path()).await.err()?;
             format!("nothing listens at {}: {error}", self.endpoint)
         } else {
+            if has_failed {
+                self.await_end().await;
+            }
             format!("its process ended: {}", self.ended().await?)
         };
         let expected = "the provider runs on".to_owned();
