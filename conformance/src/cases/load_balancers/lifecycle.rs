@@ -1,7 +1,9 @@
 //! The life of one load balancer: made, made again, changed, deleted.
 
 use futures::future::join;
-use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service};
+use outrigger_api::v1::{
+    GetStatusRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
+};
 
 use crate::{
     case::{Check, check},
@@ -169,6 +171,8 @@ async fn half_made(subject: &Subject) -> Verdict {
             let service = subject.service();
             let caller = subject.connect().await?;
             caller.cut_off(&service, moment).await?;
+            // Answered after the provider has read what was sent before: calls on another connection would overtake it.
+            caller.client.call(GetStatusRequest {}).await?;
             if completes {
                 subject.ensure_all(&service).await?;
                 subject.is_listed_once(&service).await?;
