@@ -42,6 +42,8 @@ const (
 	UnsupportedProtocol = v1.ErrorReason_ERROR_REASON_UNSUPPORTED_PROTOCOL
 	// UnsupportedFeature: the cloud cannot serve something else that this object asks for. Likewise.
 	UnsupportedFeature = v1.ErrorReason_ERROR_REASON_UNSUPPORTED_FEATURE
+	// ConflictingOptions: an option of the load balancer contradicts the vendor's annotation, or another field; the message names both. Likewise.
+	ConflictingOptions = v1.ErrorReason_ERROR_REASON_CONFLICTING_OPTIONS
 	// MalformedProviderID: the provider's prefix, but no id of this cloud. Likewise.
 	MalformedProviderID = v1.ErrorReason_ERROR_REASON_MALFORMED_PROVIDER_ID
 	// MalformedVolumeHandle: the provider's driver, but no handle of this cloud. Likewise.

@@ -32,6 +32,7 @@ const CODES: Readonly<Record<Reason, status>> = {
   SHUTTING_DOWN: status.UNAVAILABLE,
   CAPABILITY_DISABLED: status.UNIMPLEMENTED,
   CLOUD_ERROR: status.INTERNAL,
+  CONFLICTING_OPTIONS: status.INVALID_ARGUMENT,
 };
 
 /** The parts of an error besides its text. */

@@ -60,6 +60,9 @@ class Reason(StrEnum):
     CAPABILITY_DISABLED = "CAPABILITY_DISABLED"
     # The cloud refused or failed this one object; the message is shown as it is.
     CLOUD_ERROR = "CLOUD_ERROR"
+    # An option of the load balancer contradicts the vendor's annotation, or another field of the Service; the message
+    # names both. Shown, not repeated until the object changes.
+    CONFLICTING_OPTIONS = "CONFLICTING_OPTIONS"
 
 
 class Error(Exception):

@@ -2,6 +2,7 @@
 
 from .common_pb2 import *
 from .instances_pb2 import *
+from .load_balancer_options_pb2 import *
 from .load_balancers_pb2 import *
 from .node_sets_pb2 import *
 from .options_pb2 import *
