@@ -35,6 +35,7 @@ type loadBalancers struct {
 	memory   *memory
 	// written are the prefixes of the annotations that the cloud writes by effects, which no goal has.
 	written []string
+	options *OptionAnnotations
 }
 
 // newLoadBalancers asks a cloud for its load balancers.
@@ -47,11 +48,11 @@ func newLoadBalancers(options Options, cloud cloudprovider.Interface, memory *me
 	inFlight = max(inFlight, 1)
 	return &loadBalancers{
 			cloud: balancers, classify: outcomes.classify, memory: memory,
-			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(),
+			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(), options: options.LoadBalancerOptions,
 		}, &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
 			MaxInFlight: uint32(inFlight), ConfigurationRevision: options.ConfigurationRevision,
-			TargetLabelKeys: options.TargetLabelKeys,
+			TargetLabelKeys: options.TargetLabelKeys, Options: options.LoadBalancerOptions.capability(),
 		}
 }
 
@@ -93,6 +94,9 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 	nodes := l.memory.targets.nodesOf(targets)
 	status, err := callAbout(l, ctx, sent, "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
+			if err := l.options.check(ctx, service, sent.LoadBalancerOptions); err != nil {
+				return nil, err
+			}
 			return cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
 	switch {
@@ -187,6 +191,9 @@ func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, m
 			return *new(T), err
 		}
 		service := serviceOf(sent)
+		if err := l.options.apply(service, sent.LoadBalancerOptions); err != nil && method != "EnsureLoadBalancerDeleted" {
+			return *new(T), err
+		}
 		defer l.memory.hold(pathOf(sent))()
 		l.memory.sawService(service)
 		return work(ctx, cloud, service)

@@ -74,6 +74,9 @@ type Options struct {
 	// TargetLabelKeys are labels of Nodes that the cloud's load balancers look at: UpdateLoadBalancer is called when one of
 	// them changes. At most 64.
 	TargetLabelKeys []string
+	// LoadBalancerOptions are the cloud's annotations for the options of a load balancer that mean the same in every cloud. Nil:
+	// the controller refuses these options.
+	LoadBalancerOptions *OptionAnnotations
 	// ConfigurationRevision names how a Service is turned into cloud resources: with another one every
 	// load balancer is ensured again. Empty: made from Version, the cloud config file, the arguments, and the environment except
 	// what differs from Pod to Pod. For load balancers that are lost with this process it names the process, by a UUID
