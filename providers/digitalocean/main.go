@@ -120,7 +120,9 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 		LoadBalancers: &loadbalancers.LoadBalancers{API: client, Options: loadbalancers.Options{
 			Region: s.region, VPC: s.vpc, DefaultType: s.defaultType, Adopt: s.adopt,
 		}},
-		LoadBalancersCapability: &v1.LoadBalancersCapability{MaxInFlight: 10, ConfigurationRevision: translation},
+		LoadBalancersCapability: &v1.LoadBalancersCapability{
+			MaxInFlight: 10, ConfigurationRevision: translation, Options: loadbalancers.ServedOptions(),
+		},
 	}, nil
 }
 

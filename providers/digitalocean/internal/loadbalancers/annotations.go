@@ -27,10 +27,16 @@ type annotations struct {
 	values map[string]string
 	read   map[string]struct{}
 	wrong  []string
+	// options are those that annotations were set for, by the key.
+	options map[string]string
+	// contradictions are between options and the user's annotations.
+	contradictions []string
 }
 
 func annotationsOf(service *v1.Service) *annotations {
-	return &annotations{values: service.Annotations, read: map[string]struct{}{}}
+	a := &annotations{values: service.Annotations, read: map[string]struct{}{}, options: map[string]string{}}
+	a.setOptions(service.LoadBalancerOptions)
+	return a
 }
 
 func (a *annotations) refuse(key, format string, args ...any) {
@@ -39,10 +45,14 @@ func (a *annotations) refuse(key, format string, args ...any) {
 
 // err is what is wrong with all that was read, if anything is.
 func (a *annotations) err() error {
-	if len(a.wrong) == 0 {
+	switch {
+	case len(a.wrong) > 0:
+		return provider.Errorf(provider.InvalidAnnotation, "%s", strings.Join(a.wrong, "; "))
+	case len(a.contradictions) > 0:
+		return provider.Errorf(provider.ConflictingOptions, "%s", strings.Join(a.contradictions, "; "))
+	default:
 		return nil
 	}
-	return provider.Errorf(provider.InvalidAnnotation, "%s", strings.Join(a.wrong, "; "))
 }
 
 // unknown are the annotations with our prefix that were not read, sorted.

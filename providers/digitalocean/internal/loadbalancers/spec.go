@@ -27,6 +27,8 @@ type spec struct {
 	hostname        string
 	certificateName string
 	unknown         []string
+	// options are those that annotations were set for, by the key of the annotation.
+	options map[string]string
 
 	// request has the fields that do not follow from others; without rules.
 	request godo.LoadBalancerRequest
@@ -45,6 +47,7 @@ func specOf(service *v1.Service) (*spec, error) {
 		network:      a.choice("network", godo.LoadBalancerNetworkTypeExternal, godo.LoadBalancerNetworkTypeInternal),
 		networkStack: networkStack(a, service),
 		hostname:     strings.ToLower(a.text("hostname")),
+		options:      a.options,
 	}
 	a.text("algorithm") // the API no longer reads it
 	spec.request = godo.LoadBalancerRequest{
@@ -148,6 +151,7 @@ func healthCheck(a *annotations, service *v1.Service) *godo.HealthCheck {
 	_, overridden := service.Annotations[AnnotationPrefix+"override-health-check"]
 	a.text("override-health-check")
 	if !overridden {
+		a.setCheck(check, service, false)
 		return check
 	}
 	if len(ports) > 1 {
@@ -167,6 +171,7 @@ func healthCheck(a *annotations, service *v1.Service) *godo.HealthCheck {
 	for _, port := range service.Ports {
 		if port.Protocol == "TCP" && (len(ports) == 0 || port.Port == ports[0]) {
 			check.Port = int(port.NodePort)
+			a.setCheck(check, service, true)
 			return check
 		}
 	}
