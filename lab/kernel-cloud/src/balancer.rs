@@ -8,7 +8,7 @@ use outrigger_provider_sdk::{Context, Error, Targets, v1::Service};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::health;
+use crate::health::{self, Endpoint};
 use crate::hops;
 use crate::kernel::{Failure, Lock, run};
 use crate::load_balancer::{self, Family, Key, LoadBalancer, Protocol};
@@ -108,7 +108,7 @@ impl Balancer {
             Some(targets) => load_balancer::targets(targets, &families, &before.targets),
             None => before.targets.clone(),
         };
-        if before.health_port != desired.health_port {
+        if before.health != desired.health {
             for target in desired.targets.values_mut() {
                 target.healthy = false;
             }
@@ -140,10 +140,9 @@ impl Balancer {
                 .collect();
             if unknown.is_empty() {
                 if let Some(after) = &mut after {
-                    let port = after.health_port;
                     for (address, target) in &mut after.targets {
-                        target.healthy |=
-                            port.is_none_or(|port| answers.contains(&(*address, port)));
+                        let endpoint = after.health.clone().map(|check| (*address, check));
+                        target.healthy |= endpoint.is_none_or(|one| answers.contains(&one));
                     }
                 }
                 self.write(&table, key, after.as_ref()).await?;
@@ -151,7 +150,7 @@ impl Balancer {
             }
             // A target that does not answer keeps no other load balancer waiting.
             drop(lock);
-            answers.extend(health::healthy(unknown.iter().copied()).await);
+            answers.extend(health::healthy(unknown.iter().cloned()).await);
             probed.extend(unknown);
         }
     }
@@ -230,13 +229,13 @@ impl Balancer {
         hops::sync(&table.hops).await?;
         drop(lock);
         let endpoints: BTreeSet<_> = table.balancers.values().flat_map(endpoints).collect();
-        let mut answers = health::healthy(endpoints.iter().copied()).await;
-        let silent: Vec<_> = endpoints.difference(&answers).copied().collect();
+        let mut answers = health::healthy(endpoints.iter().cloned()).await;
+        let silent: Vec<_> = endpoints.difference(&answers).cloned().collect();
         answers.extend(health::healthy(silent).await);
         let judge = |mut balancer: LoadBalancer| {
             for (address, target) in &mut balancer.targets {
                 // A target that came meanwhile was asked when it came.
-                let endpoint = balancer.health_port.map(|port| (*address, port));
+                let endpoint = balancer.health.clone().map(|check| (*address, check));
                 if let Some(endpoint) = endpoint.filter(|one| endpoints.contains(one)) {
                     target.healthy = answers.contains(&endpoint);
                 }
@@ -338,13 +337,11 @@ fn idle_hops(table: &Table) -> impl Iterator<Item = (&IpAddr, &u32)> {
         .filter(move |(address, _)| !is_target(address))
 }
 
-/// The targets, with the port for health checks.
-fn endpoints(balancer: &LoadBalancer) -> impl Iterator<Item = (IpAddr, u16)> {
-    let port = balancer.health_port;
-    balancer
-        .targets
-        .keys()
-        .filter_map(move |address| Some((*address, port?)))
+/// The targets, each with its health check.
+fn endpoints(balancer: &LoadBalancer) -> impl Iterator<Item = Endpoint> {
+    let check = balancer.health.as_ref();
+    let targets = balancer.targets.keys();
+    targets.filter_map(move |address| Some((*address, check?.clone())))
 }
 
 /// Makes the kernel forget connections that can have no answer: all of an address that is free again, and of UDP those to a

@@ -9,6 +9,7 @@ mod hops;
 pub mod kernel;
 pub mod load_balancer;
 pub mod nft;
+pub mod options;
 pub mod pool;
 mod provider;
 

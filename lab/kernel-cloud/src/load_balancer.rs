@@ -8,6 +8,8 @@ use ipnet::IpNet;
 use outrigger_provider_sdk::v1::{NodeAddress, Service};
 use outrigger_provider_sdk::{Context, Error, Targets};
 
+use crate::options::{self, Check};
+
 /// The annotation that names the wanted addresses, separated by commas.
 pub const ADDRESSES: &str = "linux.outrigger.dev/addresses";
 
@@ -57,8 +59,8 @@ pub struct LoadBalancer {
     pub source_ranges: Option<BTreeSet<IpNet>>,
     /// Seconds for which a client stays at its target.
     pub affinity: Option<u32>,
-    /// Port of each target that answers `/healthz`.
-    pub health_port: Option<u16>,
+    /// How each target is asked for its health; `None`: all are healthy.
+    pub health: Option<Check>,
     /// Its targets, by their addresses.
     pub targets: BTreeMap<IpAddr, Target>,
 }
@@ -224,6 +226,7 @@ impl LoadBalancer {
         } else {
             cluster_health_port
         };
+        let health = options::check(service)?.or_else(|| health_port.map(Check::of_kube_proxy));
         let timeout = service.session_affinity_timeout;
         let timeout = timeout
             .and_then(|timeout| u32::try_from(timeout.seconds).ok())
@@ -233,7 +236,7 @@ impl LoadBalancer {
             ports,
             source_ranges: is_limited.then(|| IpNet::aggregate(&ranges).into_iter().collect()),
             affinity: (service.session_affinity == "ClientIP").then_some(timeout.max(1)),
-            health_port,
+            health,
             ..Self::default()
         })
     }
@@ -271,10 +274,11 @@ impl LoadBalancer {
         };
         compare("session affinity", affinity(self), affinity(desired));
         let health = |one: &Self| {
-            one.health_port
-                .map_or("none".to_owned(), |port| port.to_string())
+            one.health
+                .as_ref()
+                .map_or("none".to_owned(), Check::to_string)
         };
-        compare("health check port", health(self), health(desired));
+        compare("health check", health(self), health(desired));
         let nodes = |one: &Self| {
             listed(
                 one.targets
@@ -314,13 +318,22 @@ pub fn families(service: &Service) -> Vec<Family> {
     families
 }
 
-/// The addresses that a Service names: its annotation, or else `spec.loadBalancerIP`.
+/// The addresses that a Service names: by options, its annotation, or else `spec.loadBalancerIP`.
 pub fn named_addresses(service: &Service) -> Result<Vec<IpAddr>, Error> {
-    let text = match service.annotations.get(ADDRESSES) {
-        Some(text) => text,
-        None if service.load_balancer_ip.is_empty() => return Ok(Vec::new()),
-        None => &service.load_balancer_ip,
-    };
+    let annotation = service.annotations.get(ADDRESSES);
+    let annotated = annotation.map(|text| parsed(text)).transpose()?;
+    let requested = options::requested_addresses(service, annotated.as_deref())?;
+    if !requested.is_empty() {
+        return Ok(requested);
+    }
+    match annotated {
+        Some(annotated) => Ok(annotated),
+        None if service.load_balancer_ip.is_empty() => Ok(Vec::new()),
+        None => parsed(&service.load_balancer_ip),
+    }
+}
+
+fn parsed(addresses: &str) -> Result<Vec<IpAddr>, Error> {
     let parse = |one: &str| {
         one.trim().parse().map_err(|_| {
             Error::invalid_annotation(format!(
@@ -328,7 +341,7 @@ pub fn named_addresses(service: &Service) -> Result<Vec<IpAddr>, Error> {
             ))
         })
     };
-    text.split(',').map(parse).collect()
+    addresses.split(',').map(parse).collect()
 }
 
 /// The addresses in the status of a Service.

@@ -65,7 +65,7 @@ impl Pool {
 
     fn named(&self, address: IpAddr, taken: &BTreeSet<IpAddr>) -> Result<IpAddr, Error> {
         if !self.contains(address) {
-            return Err(Error::unsupported_feature(format!(
+            return Err(Error::conflicting_resource(format!(
                 "the address {address} is not in the pool of this provider: {:?}",
                 self.ranges
             )));
@@ -159,7 +159,7 @@ mod tests {
             (
                 &["203.0.113.1"][..],
                 &[][..],
-                ErrorReason::UnsupportedFeature,
+                ErrorReason::ConflictingResource,
                 "203.0.113.1",
             ),
             (

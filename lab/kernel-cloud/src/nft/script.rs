@@ -270,9 +270,8 @@ fn rules(names: &Names, family: Family, is: &LoadBalancer, healthy: &[String]) -
     if is.source_ranges.is_some() {
         rules.push(format!("{ip} saddr != @{} drop", names.ranges));
     }
-    let health = is
-        .health_port
-        .map(|port| format!(" comment \"health {port}\""));
+    let health = is.health.as_ref();
+    let health = health.map(|check| format!(" comment \"health {check}\""));
     rules.push(format!(
         "ct state != new {KEPT} accept{}",
         health.unwrap_or_default()

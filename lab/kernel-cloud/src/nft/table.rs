@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{MARK, Names};
 use crate::load_balancer::{Family, Key, LoadBalancer, Protocol, Target};
+use crate::options::Check;
 
 /// The table as the kernel has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,8 +123,8 @@ impl Table {
     fn rule(&mut self, rule: Rule) {
         if let Some((_, key, _)) = Names::parse(&rule.chain) {
             let balancer = self.balancers.entry(key).or_default();
-            if let Some(port) = rule.comment.strip_prefix("health ") {
-                balancer.health_port = port.parse().ok();
+            if let Some(check) = rule.comment.strip_prefix("health ") {
+                balancer.health = Check::parse(check);
             } else if rule.comment.contains('/') {
                 balancer.name = rule.comment;
             }

@@ -7,20 +7,22 @@ use outrigger_provider_sdk::{
 
 use super::{LinuxProvider, while_waited_for};
 use crate::load_balancer::{self, Family, Key, cluster_uid, families};
+use crate::options;
 
 /// The kind of resource in plans.
 const KIND: &str = "nftables-chain";
 
 impl LoadBalancers for LinuxProvider {
     fn capability(&self) -> v1::LoadBalancersCapability {
-        let options = self.balancer().options();
-        let health = options.cluster_health_port.unwrap_or_default();
-        let (masquerade, start) = (u8::from(options.masquerade), &options.start_of_host);
+        let made = self.balancer().options();
+        let health = made.cluster_health_port.unwrap_or_default();
+        let (masquerade, start) = (u8::from(made.masquerade), &made.start_of_host);
         v1::LoadBalancersCapability {
             list: true,
             plan: true,
             // The kernel forgets them with the next start of the host, which has another name then.
-            configuration_revision: format!("1-{health}-{masquerade}-{start}"),
+            configuration_revision: format!("2-{health}-{masquerade}-{start}"),
+            options: Some(options::served()),
             ..v1::LoadBalancersCapability::default()
         }
     }

@@ -7,10 +7,11 @@ use std::thread;
 
 use outrigger_provider_linux::LinuxProvider;
 use outrigger_provider_sdk::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
-    LoadBalancerAnswer,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HealthCheck,
+    HealthCheckProtocol, LoadBalancerAnswer,
     LoadBalancerDisposition::{Differs, Ready},
-    LoadBalancerIngress, LoadBalancerStatus, Service, UpdateLoadBalancerNodesRequest,
+    LoadBalancerIngress, LoadBalancerOptions, LoadBalancerStatus, Service,
+    UpdateLoadBalancerNodesRequest,
 };
 use outrigger_provider_sdk::{LoadBalancers as _, Targets};
 
@@ -255,6 +256,52 @@ fn after_a_start_of_the_host_a_service_gets_the_addresses_of_its_status() {
         ensure(&rig, &provider, &web, &none),
         ["198.51.100.5".parse::<IpAddr>().unwrap()]
     );
+}
+
+#[test]
+fn a_service_has_the_address_and_the_health_check_that_it_asks_for() {
+    const ADDRESS: &str = "198.51.100.9";
+    let Some(rig) = Rig::new("toptions") else {
+        return;
+    };
+    let one = Server::start(rig.machine("worker-1"), &[ADDRESS], &[80, 9000]);
+    let two = Server::start(rig.machine("worker-2"), &[ADDRESS], &[80]);
+    let client = rig.machine("client");
+    let provider = rig.provider();
+    let both = targets(&[&one, &two]);
+    let plain = service("web", &[("TCP", 80)], &["IPv4"]);
+    let checked = |protocol: HealthCheckProtocol| {
+        let check = HealthCheck {
+            protocol: protocol.into(),
+            port: 9000,
+            path: "/ready".to_owned(),
+            ..HealthCheck::default()
+        };
+        let options = LoadBalancerOptions {
+            requested_addresses: vec![ADDRESS.to_owned()],
+            health_check: Some(check),
+            ..LoadBalancerOptions::default()
+        };
+        Service {
+            load_balancer_options: Some(options),
+            ..plain.clone()
+        }
+    };
+    let web = checked(HealthCheckProtocol::Tcp);
+    let addresses = ensure(&rig, &provider, &web, &both);
+    assert_eq!(addresses, [ADDRESS.parse::<IpAddr>().unwrap()]);
+    let workers = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let answered = || answers(4, |_| tcp(&client, ADDRESS, 80).unwrap());
+    assert_eq!(answered(), workers(&["worker-1"]));
+    // Neither server answers HTTP.
+    ensure(&rig, &provider, &checked(HealthCheckProtocol::Http), &both);
+    assert_eq!(
+        tcp(&client, ADDRESS, 80).unwrap_err(),
+        ErrorKind::ConnectionRefused
+    );
+    // Taken back, the check is the provider's own, and the address stays.
+    assert_eq!(ensure(&rig, &provider, &plain, &both), addresses);
+    assert_eq!(answered(), workers(&["worker-1", "worker-2"]));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use outrigger_provider_linux::load_balancer::{Family, Key, LoadBalancer, Protocol, Target};
+use outrigger_provider_linux::options::Check;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -38,10 +39,11 @@ fn balancers() -> impl Strategy<Value = LoadBalancer> {
     let ranges = prop::option::of((networks(Family::V4), networks(Family::V6)));
     let options = (
         prop::option::of(1..100_000_u32),
-        prop::option::of(1..=u16::MAX),
+        prop::option::of((1..=u16::MAX, prop::option::of("/[!#-~]{0,99}"))),
     );
     (families, 0..=15_u8, ports, targets, ranges, options).prop_map(
-        |(families, number, ports, targets, ranges, (affinity, health_port))| {
+        |(families, number, ports, targets, ranges, (affinity, health))| {
+            let health = health.map(|(port, path)| Check { port, path });
             let targets = families.iter().flat_map(|family| {
                 targets.iter().map(|(number, healthy)| {
                     let node = format!("worker-{number}");
@@ -49,7 +51,7 @@ fn balancers() -> impl Strategy<Value = LoadBalancer> {
                         address(*family, 100 + number),
                         Target {
                             node,
-                            healthy: *healthy || health_port.is_none(),
+                            healthy: *healthy || health.is_none(),
                         },
                     )
                 })
@@ -71,7 +73,7 @@ fn balancers() -> impl Strategy<Value = LoadBalancer> {
                 ports,
                 source_ranges,
                 affinity,
-                health_port,
+                health: health.clone(),
                 targets: targets.collect::<BTreeMap<_, _>>(),
             }
         },

@@ -1,0 +1,129 @@
+//! Options that mean the same in every cloud, as far as the kernel has them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use outrigger_provider_sdk::{
+    Error,
+    v1::{HealthCheckCapability, HealthCheckProtocol, LoadBalancerOptionsCapability, Service},
+};
+
+use crate::load_balancer::{ADDRESSES, Family, families};
+
+/// A check is part of a comment in nftables, of at most 127 bytes.
+const PATH_BYTES: usize = 100;
+
+/// How a target is asked for its health.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Check {
+    /// The port of the target.
+    pub port: u16,
+    /// The path of `GET`; `None`: a connection is enough.
+    pub path: Option<String>,
+}
+
+impl Check {
+    /// The question that kube-proxy answers on this port.
+    pub fn of_kube_proxy(port: u16) -> Self {
+        Self {
+            port,
+            path: Some("/healthz".to_owned()),
+        }
+    }
+
+    /// Reads what `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (port, path) = match text.split_once(' ') {
+            Some((port, path)) => (port, Some(path.to_owned())),
+            None => (text, None),
+        };
+        let port = port.parse().ok()?;
+        Some(Self { port, path })
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{} {path}", self.port),
+            None => write!(f, "{}", self.port),
+        }
+    }
+}
+
+/// The options that are served.
+pub fn served() -> LoadBalancerOptionsCapability {
+    LoadBalancerOptionsCapability {
+        max_requested_addresses: 2,
+        health_check: Some(HealthCheckCapability {
+            protocols: [HealthCheckProtocol::Tcp, HealthCheckProtocol::Http]
+                .map(i32::from)
+                .into(),
+            ..HealthCheckCapability::default()
+        }),
+        ..LoadBalancerOptionsCapability::default()
+    }
+}
+
+/// The health check that the user of a Service asks for.
+///
+/// # Errors
+///
+/// Its path does not fit into nftables.
+pub fn check(service: &Service) -> Result<Option<Check>, Error> {
+    let options = service.load_balancer_options.iter();
+    let mut checks = options.flat_map(|options| &options.health_check);
+    let Some(check) = checks.find(|check| !check.implied) else {
+        return Ok(None);
+    };
+    let port = u16::try_from(check.port)
+        .map_err(|_| Error::invalid_request(format!("there is no port {}", check.port)))?;
+    let has_path = check.protocol() != HealthCheckProtocol::Tcp;
+    if check.path.len() > PATH_BYTES || check.path.contains('"') {
+        return Err(Error::unsupported_feature(format!(
+            "the path of a health check has at most {PATH_BYTES} bytes and no quotation mark here: {}",
+            check.path
+        )));
+    }
+    let path = has_path.then(|| check.path.clone());
+    Ok(Some(Check { port, path }))
+}
+
+/// The addresses that the options of a Service ask for. `annotated` are those of its annotation, if it has that.
+///
+/// # Errors
+///
+/// They cannot be had, or the annotation says otherwise.
+pub fn requested_addresses(
+    service: &Service,
+    annotated: Option<&[IpAddr]>,
+) -> Result<Vec<IpAddr>, Error> {
+    let options = service.load_balancer_options.iter();
+    let texts = options.flat_map(|options| &options.requested_addresses);
+    let parse = |text: &String| {
+        text.parse()
+            .map_err(|_| Error::invalid_request(format!("{text:?} is no IP address")))
+    };
+    let mut requested: Vec<IpAddr> = texts.map(parse).collect::<Result<_, _>>()?;
+    let families = families(service);
+    let of_others = |address: &&IpAddr| !families.contains(&Family::of(**address));
+    if let Some(address) = requested.iter().find(of_others) {
+        return Err(Error::conflicting_options(format!(
+            "outrigger.dev/load-balancer-addresses has {address}, and ipFamilies not its family"
+        )));
+    }
+    if let Some(annotated) = annotated.filter(|_| !requested.is_empty()) {
+        let mut annotated = annotated.to_vec();
+        annotated.sort();
+        requested.sort();
+        if annotated != requested {
+            return Err(Error::conflicting_options(format!(
+                "outrigger.dev/load-balancer-addresses asks for {requested:?}, and {ADDRESSES} is {annotated:?}: remove one of the two"
+            )));
+        }
+    }
+    Ok(requested)
+}
+
+#[cfg(test)]
+mod tests;
