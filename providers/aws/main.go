@@ -18,6 +18,7 @@ func main() {
 	serve.Run(serve.Options{
 		LoadBalancersInFlight:     loadBalancers,
 		ServiceAnnotationPrefixes: []string{"service.beta.kubernetes.io/aws-load-balancer-"},
+		LoadBalancerOptions:       optionAnnotations(),
 		Classify:                  classify,
 	}, newCloud)
 }
