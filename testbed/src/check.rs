@@ -139,9 +139,14 @@ pub trait Checked {
 
     /// Makes a Service and returns it once it is served.
     async fn serve(&mut self, name: &str) -> Result<Service> {
-        let services = self.services();
         let service = services::balanced(name, ("outrigger.dev/testbed", "check"));
-        let created = services.create(&PostParams::default(), &service).await;
+        self.serve_as(name, &service).await
+    }
+
+    /// Makes this Service of that name and returns it once it is served.
+    async fn serve_as(&mut self, name: &str, service: &Service) -> Result<Service> {
+        let services = self.services();
+        let created = services.create(&PostParams::default(), service).await;
         created.map_err(Error::kube(format!("cannot create the Service {name}")))?;
         let probe = async || {
             let service = service_named(&services, name).await?;

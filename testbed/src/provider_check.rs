@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use k8s_openapi::api::core::v1::Service;
 use kube::{Client, ResourceExt};
 
 use crate::{
@@ -29,6 +30,8 @@ pub struct ProviderCheck {
     pub nodes: Vec<String>,
     /// The provider serves load balancers.
     pub services: bool,
+    /// Services that it serves besides, each by its file.
+    pub manifests: Vec<(PathBuf, Service)>,
     /// The provider serves routes.
     pub routes: bool,
     /// Time limit of each step.
@@ -67,6 +70,12 @@ impl ProviderCheck {
                 stage.annotated(SERVICE, prefix).await?;
                 steps.done("a Service has the annotation that the provider writes");
             }
+        }
+        for (file, service) in &self.manifests {
+            let name = service.name_any();
+            stage.serve_as(&name, service).await?;
+            steps.done(&format!("the Service of {} is served", file.display()));
+            stage.withdraw(&name).await?;
         }
         if let Some(node) = last {
             let pair = &mut stage.pair;

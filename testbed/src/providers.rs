@@ -56,6 +56,9 @@ pub struct Provider {
     pub machine: Option<&'static str>,
     /// How many machines run in a cloud that always has the same.
     most_nodes: Option<usize>,
+    /// Manifests of Services that it serves, from the root of the repository.
+    #[serde(borrow)]
+    pub(crate) services: Vec<&'static str>,
     /// It serves routes.
     pub routes: bool,
     /// It serves no load balancers.
@@ -191,6 +194,9 @@ mod tests {
                     "{name}: {}",
                     path.display()
                 );
+            }
+            for path in &provider.services {
+                assert!(is_there(path), "{name}: {path}");
             }
             for step in &provider.steps {
                 assert!(is_there(step.folder), "{name}: {}", step.folder);

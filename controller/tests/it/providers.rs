@@ -13,6 +13,7 @@ fn check(provider: &[&str]) -> ProviderCheck {
         provider: Launch::of_command(provider.iter().map(|&part| part.to_owned()).collect()),
         nodes: vec!["first".to_owned(), "late".to_owned()],
         services: true,
+        manifests: Vec::new(),
         routes: true,
         timeout: DEADLINE,
     }

@@ -1,15 +1,17 @@
 //! `check-provider`, and `outrigger-testbed check-provider` for the providers of this repository.
 
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::{Args, Parser};
+use k8s_openapi::api::core::v1::Service;
 
 use super::{PassedSteps, duration, note};
 use crate::{
-    Result,
+    Error, Result,
     binaries::of_this_project,
     provider_check::ProviderCheck,
     providers::{self, Launch, Provider},
@@ -63,6 +65,9 @@ struct Check {
     /// The provider serves no load balancers.
     #[arg(long)]
     without_services: bool,
+    /// Manifest of a Service that the provider serves besides, such as one with options; can be repeated.
+    #[arg(long = "service", value_name = "FILE")]
+    services: Vec<PathBuf>,
     /// Time limit of each step.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     timeout: Duration,
@@ -93,8 +98,20 @@ impl CheckOwnProvider {
         let programs = of_this_project("provider-mock")?;
         let programs = programs.parent().unwrap_or(Path::new("."));
         let launch = provider.launch(programs, &nodes)?;
+        let root = providers::source_tree()?;
+        let manifests = provider.services.iter().map(|file| root.join(file));
+        self.check.services.extend(manifests);
         self.check.run(launch, nodes, provider.routes).await
     }
+}
+
+/// The Service in a file.
+fn manifest(file: PathBuf) -> Result<(PathBuf, Service)> {
+    let failed = |source| Error::io(format!("read the Service of {}", file.display()))(source);
+    let text = fs::read_to_string(&file).map_err(failed)?;
+    let service = serde_saphyr::from_str(&text);
+    let service = service.map_err(|error| failed(io::Error::other(error.to_string())))?;
+    Ok((file, service))
 }
 
 impl Check {
@@ -112,12 +129,14 @@ impl Check {
             Some(path) => path,
             None => of_this_project("cloud-controller-manager")?,
         };
+        let manifests = self.services.into_iter().map(manifest);
         let check = ProviderCheck {
             controller,
             controller_args: self.controller_args,
             provider,
             nodes,
             services: !self.without_services,
+            manifests: manifests.collect::<Result<_>>()?,
             routes,
             timeout: self.timeout,
         };
