@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,9 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/controller-manager/pkg/clientbuilder"
+	"k8s.io/klog/v2"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
-	"outrigger.dev/adapters/go/provider"
 )
 
 // lacksRights is in the text of each refusal, also where a cloud has made an error of its own of it.
@@ -35,12 +35,6 @@ var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
 // on the text alone.
 func isKubernetesRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), lacksRights) || forbidden.MatchString(err.Error())
-}
-
-// clientBuilder is the cloudprovider.ControllerClientBuilder that Initialize gets.
-type clientBuilder struct {
-	// config is that of the client with a name.
-	config func(name string) (*rest.Config, error)
 }
 
 // rights are those that --kubeconfig or --in-cluster names; nil: the provider has none.
@@ -66,30 +60,24 @@ func (f flags) rights() (*rest.Config, error) {
 }
 
 // newClientBuilder makes clients with rights; nil: without. Effects are those that writes to the object of a call
-// become; nil: none.
-func newClientBuilder(rights *rest.Config, m *memory, effects *v1.EffectsCapability) *clientBuilder {
-	if rights == nil {
-		api := &objectsAPI{memory: m, effects: effects}
-		return &clientBuilder{func(string) (*rest.Config, error) {
-			return &rest.Config{Host: "http://provider-without-rights.invalid", Transport: api, QPS: -1}, nil
-		}}
+// become; nil: none. It is upstream's own builder, which has more methods than the interface: a cloud may ask for them.
+func newClientBuilder(rights *rest.Config, m *memory, effects *v1.EffectsCapability) cloudprovider.ControllerClientBuilder {
+	config := &rest.Config{
+		Host: "http://provider-without-rights.invalid", Transport: &objectsAPI{memory: m, effects: effects}, QPS: -1,
 	}
-	return withRights(func(name string) (*rest.Config, error) { return rest.AddUserAgent(rest.CopyConfig(rights), name), nil }, m, effects)
+	if rights != nil {
+		config = withEffects(rights, m, effects)
+	}
+	return clientbuilder.SimpleControllerClientBuilder{ClientConfig: config}
 }
 
-// withRights makes clients of configurations with rights.
-func withRights(config func(name string) (*rest.Config, error), m *memory, effects *v1.EffectsCapability) *clientBuilder {
-	return &clientBuilder{func(name string) (*rest.Config, error) {
-		original, err := config(name)
-		if err != nil {
-			return nil, err
-		}
-		wrapped := rest.CopyConfig(original)
-		wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return &objectsAPI{memory: m, effects: effects, next: next}
-		})
-		return wrapped, nil
-	}}
+// withEffects is a configuration of clients with rights whose writes may become effects.
+func withEffects(rights *rest.Config, m *memory, effects *v1.EffectsCapability) *rest.Config {
+	config := rest.CopyConfig(rights)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &objectsAPI{memory: m, effects: effects, next: next}
+	})
+	return config
 }
 
 // ClientBuilder returns a builder of the clients that the cloud of Wrap is initialized with, from the builder of a program
@@ -99,32 +87,42 @@ func withRights(config func(name string) (*rest.Config, error), m *memory, effec
 func (o *Options) ClientBuilder(builder cloudprovider.ControllerClientBuilder) cloudprovider.ControllerClientBuilder {
 	o.afterFlags()
 	o.memory = newMemory()
-	return withRights(builder.Config, o.memory, o.Effects)
+	if simple, ok := builder.(clientbuilder.SimpleControllerClientBuilder); ok {
+		return newClientBuilder(simple.ClientConfig, o.memory, o.Effects)
+	}
+	return &namedRights{builder, o}
 }
 
-func (b *clientBuilder) Config(name string) (*rest.Config, error) { return b.config(name) }
-
-func (b *clientBuilder) ConfigOrDie(name string) *rest.Config {
-	return orDie(b.Config(name))
+// namedRights is a builder whose clients have different rights, by their names.
+type namedRights struct {
+	cloudprovider.ControllerClientBuilder
+	options *Options
 }
 
-func (b *clientBuilder) Client(name string) (kubernetes.Interface, error) {
-	config, err := b.Config(name)
+func (n *namedRights) Config(name string) (*rest.Config, error) {
+	rights, err := n.ControllerClientBuilder.Config(name)
+	if err != nil {
+		return nil, err
+	}
+	return withEffects(rights, n.options.memory, n.options.Effects), nil
+}
+
+func (n *namedRights) ConfigOrDie(name string) *rest.Config { return orDie(n.Config(name)) }
+
+func (n *namedRights) Client(name string) (kubernetes.Interface, error) {
+	config, err := n.Config(name)
 	if err != nil {
 		return nil, err
 	}
 	return kubernetes.NewForConfig(config)
 }
 
-func (b *clientBuilder) ClientOrDie(name string) kubernetes.Interface {
-	return orDie(b.Client(name))
-}
+func (n *namedRights) ClientOrDie(name string) kubernetes.Interface { return orDie(n.Client(name)) }
 
 // orDie ends the process: the interface has no way to say that there is no client.
 func orDie[T any](value T, err error) T {
 	if err != nil {
-		provider.CallOf(context.Background()).Log.Error("provider ended", "error", err.Error())
-		os.Exit(1)
+		klog.Fatal(err)
 	}
 	return value
 }

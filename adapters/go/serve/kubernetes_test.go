@@ -19,9 +19,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/controller-manager/pkg/clientbuilder"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
@@ -121,6 +123,23 @@ func TestListsAndWatchesAreRefused(t *testing.T) {
 			}
 		}
 		lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a"})
+	}
+}
+
+// Upstream's builder makes clients of other kinds, too, from v0.38 on.
+func TestAClientOfAnotherKindIsRefusedAlike(t *testing.T) {
+	type typed interface {
+		MetadataClient(name string) (metadata.Interface, error)
+	}
+	if _, exists := any(clientbuilder.SimpleControllerClientBuilder{}).(typed); !exists {
+		t.Skip("this version of upstream has none")
+	}
+	client, err := newClientBuilder(nil, newMemory(), nil).(typed).MetadataClient("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(t.Context(), metav1.ListOptions{}); !saysSo(err, "list nodes") {
+		t.Error(err)
 	}
 }
 

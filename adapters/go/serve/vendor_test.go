@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/controller-manager/pkg/clientbuilder"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
@@ -321,16 +322,18 @@ type upstreamBuilder struct {
 func TestAClientBuilderOfAnotherProgramWritesEffectsToo(t *testing.T) {
 	server := httptest.NewServer(&apiServer{})
 	t.Cleanup(server.Close)
-	made := newVendor(patchesTheService)
-	connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
-		options := Options{Effects: idEffects}
-		builder := &clientBuilder{func(string) (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }}
-		made.Initialize(options.ClientBuilder(upstreamBuilder{builder}), ctx.Done())
-		return Wrap(ctx, options, &made.cloud, "")
-	})
-	answer, err := ensureOf(connection)
-	if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
-		t.Error(answer, err)
+	simple := clientbuilder.SimpleControllerClientBuilder{ClientConfig: &rest.Config{Host: server.URL}}
+	for _, builder := range []cloudprovider.ControllerClientBuilder{simple, upstreamBuilder{simple}} {
+		made := newVendor(patchesTheService)
+		connection, _ := servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
+			options := Options{Effects: idEffects}
+			made.Initialize(options.ClientBuilder(builder), ctx.Done())
+			return Wrap(ctx, options, &made.cloud, "")
+		})
+		answer, err := ensureOf(connection)
+		if err != nil || answer.GetEffects().GetSetAnnotations()[idAnnotation] != "lb-1" {
+			t.Errorf("%T: %v %v", builder, answer, err)
+		}
 	}
 }
 
