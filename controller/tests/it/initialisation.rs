@@ -7,7 +7,7 @@ use http::{Method, Request};
 use outrigger_provider_mock::instances::InstanceSpec;
 use outrigger_testbed::{
     faults::{Fault, Rule},
-    nodes::{self, Machine},
+    nodes::{self, Machine, Readiness},
 };
 use serde_json::{Value, json};
 
@@ -273,4 +273,24 @@ async fn n20_a_taint_put_before_ours_meanwhile_is_not_lost() {
     assert_eq!(taints(&node), ["theirs=:NoExecute"]);
     assert_eq!(label(&node, "theirs"), Some("too"));
     assert_eq!(stage.events_of(&node).await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_first_node_of_a_distribution_is_initialised_and_keeps_its_taint() {
+    // The taints of docs/distributions.md; a test of the lab has the Pod of the chart placed there.
+    let bootstrap_taints = [
+        "node-role.kubernetes.io/control-plane=:NoSchedule", // kubeadm, Talos
+        "node-role.kubernetes.io/etcd=:NoExecute",           // Rancher
+        "CriticalAddonsOnly=:NoExecute",                     // k3s, RKE2
+        "node.cluster.x-k8s.io/uninitialized=:NoSchedule",   // Cluster API
+    ];
+    let stage = Setup::synthesizing().start().await;
+    for (machine, taint) in Machine::numbered("first-", 4).zip(bootstrap_taints) {
+        let (key, effect) = taint.split_once("=:").unwrap();
+        let machine = machine
+            .readiness(Readiness::NotReady)
+            .taint(key, None, effect);
+        stage.register(&machine).await;
+        assert_eq!(taints(&stage.synced(machine.name()).await), [taint]);
+    }
 }
