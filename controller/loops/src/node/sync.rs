@@ -451,7 +451,7 @@ impl CloudNode {
     /// Looked at again here, for it may be in sync by now.
     async fn bring_in_line(
         &self,
-        node: Arc<NodeView>,
+        mut node: Arc<NodeView>,
         machine: &Arc<Instance>,
         instances: &InstancesCapability,
     ) -> Result<Outcome, NodeSyncError> {
@@ -478,15 +478,17 @@ impl CloudNode {
             Ok(plan.change.map(Write::Node))
         };
         let nodes = &self.context.nodes;
-        let Some(mut node) = self.settle(node, instances, metadata).await? else {
+        if is_new {
+            // Before its taint goes: from then on the route loop says on the Node what it lacks.
+            self.confirm_instance(&node, machine);
+            let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
+            node = held.unwrap_or(node);
+        }
+        let Some(node) = self.settle(node, instances, metadata).await? else {
             return Ok(Outcome::Done);
         };
         if is_new {
             self.metrics.taint_removed.observe(age(&node));
-            self.confirm_instance(&node, machine);
-            // The store has it with these addresses now.
-            let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
-            node = held.unwrap_or(node);
         }
         let written = self.write_status(Arc::clone(&node), machine, instances);
         let written = written.await;

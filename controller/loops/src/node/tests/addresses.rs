@@ -20,7 +20,10 @@ use super::{
     start,
 };
 use crate::fixture::Fixture;
-use outrigger_kube::fixture::{node, settled};
+use outrigger_kube::{
+    fixture::{node, settled},
+    store::Change,
+};
 
 const PAUSED: &str = "outrigger.dev.node-restriction.kubernetes.io/paused";
 
@@ -156,6 +159,29 @@ async fn a_new_lease_term_believes_the_status_until_its_first_sweep() {
     fixture.begin_term();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(revision(&fixture), targets);
+}
+
+/// It was there before the term began, with its kubelet's addresses. Else the route loop says that it has no IP address.
+#[tokio::test(start_paused = true)]
+async fn a_node_has_the_addresses_of_the_cloud_before_its_taint_goes() {
+    let fixture = start();
+    fixture.end_term();
+    fixture.settle().await;
+    fixture.register(node("n1"));
+    let (tell, told) = std::sync::mpsc::channel();
+    fixture.nodes.subscribe(move |change, _| {
+        if let Change::Updated(_, node) = change {
+            let has_ip = node.addresses.iter().any(NodeAddress::is_ip);
+            let _ = tell.send((node.is_uninitialized(), has_ip));
+        }
+    });
+    fixture.begin_term();
+    fixture.initialized("n1").await;
+    let seen: Vec<_> = told.try_iter().collect();
+    assert!(
+        seen.contains(&(false, true)) && !seen.contains(&(false, false)),
+        "{seen:?}"
+    );
 }
 
 /// From now on, in so many answers.
