@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use outrigger_conformance::{
     case::{Clause, Level},
     cases,
-    explore::Rule,
+    explore::{Plan, Rule, explore},
     inputs::{Inputs, Machine, Volume},
     report::{self, Outcome, Report, Skip},
     run::{Settings, run},
@@ -252,6 +253,30 @@ async fn an_error_that_breaks_a_rule_fails_also_where_its_case_is_left_out() {
     let report = Box::pin(mock.run(only)).await;
     assert_eq!(report.failed(), ["ERR-02"], "{}", lines(&report));
     assert!(lines(&report).contains("EnsureLoadBalancer"));
+}
+
+/// Errors that ask for patience break no rule.
+#[tokio::test]
+async fn a_mock_that_hesitates_keeps_all_rules_of_explore() {
+    let mut mock = Mock::start();
+    // These take the most time.
+    mock.inputs.explore.without = ["cut", "deadline", "twice"].map(str::to_owned).to_vec();
+    let busy = InjectedError::new(tonic::Code::Aborted).retry_after(Duration::from_millis(1));
+    for method in [Method::EnsureLoadBalancer, Method::DeleteLoadBalancer] {
+        let busy = Fault::on(method, Effect::Error(busy.clone()));
+        mock.cloud.inject(busy.with_rate(0.2));
+    }
+    let plan = Plan {
+        first: 1,
+        count: Some(6),
+        duration: None,
+        steps: 6,
+    };
+    let explored = explore(mock.settings().await, plan, "explore".to_owned(), |_, _| ());
+    let explored = Box::pin(explored).await.unwrap();
+    assert!(explored.failure.is_none(), "{explored}");
+    assert_eq!(explored.traces, 6);
+    assert_eq!(explored.leftovers, [""; 0]);
 }
 
 #[tokio::test]

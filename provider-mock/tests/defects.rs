@@ -140,10 +140,12 @@ fn explored_otherwise(defect: &Defect) -> Option<String> {
     eprintln!("{seconds:>6.1} s  {} explored", defect.name);
     let is_cause =
         |trace: &Trace| trace.words() == expected.words && (2..=SMALLEST).contains(&trace.0.len());
-    let is_as_expected = explored
-        .failure
-        .as_ref()
-        .is_some_and(|one| is_cause(&one.trace));
+    let again = format!("again     explore --seed {} --steps", expected.seed);
+    let is_as_expected = explored.to_string().contains(&again)
+        && explored
+            .failure
+            .as_ref()
+            .is_some_and(|one| is_cause(&one.trace));
     (!is_as_expected).then(|| {
         format!(
             "{}: not found by {:?}\n{explored}",

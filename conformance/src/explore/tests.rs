@@ -1,6 +1,4 @@
-//! The generator, the comparisons and the rules themselves, without a provider and with one that has a defect.
-
-mod provider;
+//! The generator and the comparisons. The mistakes of the mock show that each rule finds some.
 
 use std::{
     collections::BTreeSet,
@@ -13,13 +11,11 @@ use proptest::{
 };
 
 use super::{
-    Explored, Plan, Rule, explore, generate,
+    generate,
     state::{Identities, differences, resources},
     trace::{Trace, WORDS},
     world::World,
 };
-use crate::run::run;
-use provider::{Defect, Faulty};
 
 /// Everything that a provider can offer.
 fn world() -> World {
@@ -122,57 +118,4 @@ fn what_differs_each_time_is_left_out() {
     let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
     let (first, second) = differences(&texts(&["a", "b", "b"]), &texts(&["b", "c"]));
     assert_eq!((first, second), (texts(&["a", "b"]), texts(&["c"])));
-}
-
-/// Explores a provider with a defect, from seed 1.
-async fn explored(defect: Option<Defect>, count: u64) -> Explored {
-    let provider = Faulty::start(defect).await;
-    let plan = Plan {
-        first: 1,
-        count: Some(count),
-        duration: None,
-        steps: 6,
-    };
-    let explored = explore(provider.settings(), plan, "explore".to_owned(), |_, _| ());
-    Box::pin(explored).await.unwrap()
-}
-
-#[tokio::test]
-async fn a_provider_without_a_defect_keeps_all_rules() {
-    // Neither an address that only the list has is one, nor an answer that asks for patience.
-    for defect in [
-        None,
-        Some(Defect::ListsAnAddressMore),
-        Some(Defect::Hesitates),
-    ] {
-        let explored = explored(defect, 6).await;
-        assert!(explored.failure.is_none(), "{defect:?}: {explored}");
-        assert_eq!(explored.traces, 6);
-        assert_eq!(explored.leftovers, [""; 0]);
-    }
-}
-
-/// The mistakes of the mock show that each rule finds some.
-#[tokio::test]
-async fn a_failure_is_shrunk_and_says_how_to_make_it_again() {
-    let explored = explored(Some(Defect::LeavesRulesOfRemovedPorts), 200).await;
-    let text = explored.to_string();
-    let failure = explored.failure.expect("nothing is found");
-    assert_eq!(failure.broken.rule, Rule::LEFT, "{text}");
-    assert!(failure.trace.0.len() <= 2, "{text}");
-    let (seed, steps) = failure.seed;
-    let again = format!("again     explore --seed {seed} --steps {steps} --seeds 1");
-    for part in [&*again, "failed  ", "clause", "shrunk    from 6 turns to"] {
-        assert!(text.contains(part), "{part:?} missing: {text}");
-    }
-    assert_eq!(explored.leftovers, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_run_finds_what_no_list_shows_in_the_state_of_the_cloud() {
-    let provider = Faulty::start(Some(Defect::LeavesARule)).await;
-    let mut settings = provider.settings();
-    settings.only = ["LBS-13", "RES-09"].map(str::to_owned).to_vec();
-    let report = Box::pin(run(settings, |_| ())).await.unwrap();
-    assert_eq!(report.failed(), ["RES-09"]);
 }
