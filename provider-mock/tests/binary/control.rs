@@ -1,7 +1,6 @@
 //! `ctl` against `serve`.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use outrigger_api::v1::instance_result::Outcome;
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
@@ -194,32 +193,6 @@ async fn a_signal_at_the_start_leaves_no_socket() {
         };
         within("the start", appears).await;
         mock.terminate().await;
-    }
-}
-
-#[tokio::test]
-async fn the_example_is_served() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud.yaml");
-    let directory = tempfile::tempdir().unwrap();
-    let mock = Served::start(directory.path(), &["--cloud", example.to_str().unwrap()]).await;
-    let listed = mock.json("list").await;
-    let names = listed["instances"].as_array().unwrap().iter();
-    let names: Vec<_> = names.map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["control-plane-1", "edge-1", "worker-1", "worker-2"]);
-    mock.terminate().await;
-
-    let wrong = directory.path().join("wrong.yaml");
-    std::fs::write(&wrong, "instances:\n- name: a\n  colour: red\n").unwrap();
-    let endpoint = format!("unix://{}/p.sock", directory.path().display());
-    let output = binary()
-        .args(["serve", "--endpoint", &endpoint, "--cloud"])
-        .arg(&wrong)
-        .output();
-    let output = within("refusing", output).await.unwrap();
-    assert!(!output.status.success());
-    let error = String::from_utf8(output.stderr).unwrap();
-    for word in ["wrong.yaml", "colour", "line 3"] {
-        assert!(error.contains(word), "{error}");
     }
 }
 

@@ -4,7 +4,7 @@ use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient
 use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
     ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerStatus, NodeTargets,
-    OwnedLoadBalancer, Service, ServicePort, UpdateLoadBalancerNodesRequest, node_targets,
+    OwnedLoadBalancer, Service, ServicePort, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
 use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
@@ -70,11 +70,7 @@ impl Balanced {
             load_balancers: Some(served),
             ..ProviderOptions::default()
         };
-        Self::over(Cloud::new(config), options).await
-    }
-
-    pub(crate) async fn over(cloud: Cloud, options: ProviderOptions) -> Self {
-        let mock = Mock::over(cloud, options).await;
+        let mock = Mock::over(Cloud::new(config), options).await;
         Self {
             client: LoadBalancersServiceClient::new(mock.channel.clone()),
             mock,
@@ -82,19 +78,10 @@ impl Balanced {
     }
 
     pub(crate) async fn get(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {
-        self.compare(service, None).await
-    }
-
-    /// Compares a load balancer with its Service and these targets.
-    pub(crate) async fn compare(
-        &self,
-        service: Service,
-        targets: Option<NodeTargets>,
-    ) -> Result<LoadBalancerAnswer, Status> {
         let request = GetLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
-            targets,
+            targets: None,
             identity: None,
         };
         let response = self.client.clone().get_load_balancer(request).await?;
@@ -119,22 +106,6 @@ impl Balanced {
     /// Ensures a Service with two targets.
     pub(crate) async fn make(&self, name: &str) -> Result<LoadBalancerAnswer, Status> {
         self.ensure(service(name), inline(&["n-1", "n-2"])).await
-    }
-
-    pub(crate) async fn update(
-        &self,
-        name: &str,
-        nodes: &[&str],
-    ) -> Result<LoadBalancerAnswer, Status> {
-        let request = UpdateLoadBalancerNodesRequest {
-            context: Some(context()),
-            service: Some(service(name)),
-            targets: Some(inline(nodes)),
-            identity: None,
-        };
-        let mut client = self.client.clone();
-        let response = client.update_load_balancer_nodes(request).await?;
-        Ok(response.into_inner().answer.unwrap_or_default())
     }
 
     pub(crate) async fn delete(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {

@@ -1,61 +1,13 @@
 //! Faults of load balancers.
 
-use std::time::Duration;
-
 use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Wire};
-use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use tonic::Code;
 
 use crate::balanced::{Balanced, service};
-use crate::harness::reason;
 
 fn bad(method: Method, bad: BadAnswer) -> Fault {
     Fault::on(method, Effect::BadAnswer(bad)).times(1)
-}
-
-/// LBS-04: the work is done, and found again by its tag.
-#[tokio::test(start_paused = true)]
-async fn a_lost_reply_leaves_one_load_balancer() {
-    let lb = Balanced::start(|_| {}).await;
-    let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply).times(1);
-    lb.mock.cloud.inject(lost);
-    let unknown = lb.make("web").await.unwrap_err();
-    assert_eq!((unknown.code(), reason(&unknown)), (Code::Unknown, None));
-    assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
-    assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
-    assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
-    let counters = lb.mock.cloud.counters();
-    assert_eq!(counters.calls("EnsureLoadBalancer", "UNKNOWN"), 1);
-
-    lb.mock
-        .cloud
-        .inject(Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply).times(1));
-    lb.update("web", &["n-7"]).await.unwrap_err();
-    let held = lb.mock.cloud.load_balancer("default/web").unwrap();
-    assert_eq!(&*held.targets[0].node, "n-7");
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_service_hangs_or_fails_and_no_other() {
-    let lb = Balanced::start(|_| {}).await;
-    let hang = Effect::Hang {
-        duration: Some(Duration::from_secs(30)),
-    };
-    let stuck = Fault::on(Method::EnsureLoadBalancer, hang).for_service("default/stuck");
-    lb.mock.cloud.inject(stuck);
-    let started = tokio::time::Instant::now();
-    lb.make("web").await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(1));
-    lb.make("stuck").await.unwrap();
-    assert!(started.elapsed() >= Duration::from_secs(30));
-
-    let quota = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
-    let fault = Fault::on(Method::DeleteLoadBalancer, Effect::Error(quota));
-    lb.mock.cloud.inject(fault.for_service("uid-web").times(1));
-    lb.delete(service("stuck")).await.unwrap();
-    let refused = lb.delete(service("web")).await.unwrap_err();
-    assert_eq!(reason(&refused).as_deref(), Some("QUOTA_EXCEEDED"));
-    lb.delete(service("web")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

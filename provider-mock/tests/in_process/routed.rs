@@ -37,13 +37,8 @@ pub(crate) fn route(destination: &str, node: &str) -> Route {
 
 impl Routed {
     pub(crate) async fn start(served: ServedRoutes) -> Self {
-        Self::over(|_| {}, served).await
-    }
-
-    pub(crate) async fn over(change: impl FnOnce(&mut CloudConfig), served: ServedRoutes) -> Self {
         let mut config = CloudConfig::new().unwrap();
         config.clock = Clock::tokio();
-        change(&mut config);
         let options = ProviderOptions {
             routes: Some(served),
             ..ProviderOptions::default()

@@ -1,61 +1,13 @@
 //! Routes, as a controller asks for them.
 
 use outrigger_api::v1::{CreateRouteRequest, Route};
+use outrigger_provider_mock::ServedRoutes;
 use outrigger_provider_mock::routes::{Route as CloudRoute, RouteTarget};
-use outrigger_provider_mock::{ListedTarget, ServedRoutes};
 
 use crate::harness::reason;
 use crate::routed::{Routed, list, route};
 
 const POD_CIDR: &str = "10.1.0.0/24";
-
-/// RTE-01, RTE-03, RTE-04, RTE-10: however a list names the target.
-#[tokio::test]
-async fn routes_are_made_listed_and_removed() {
-    use ListedTarget::{All, NextHop, NodeName, ProviderId};
-    for target in [NodeName, ProviderId, NextHop, All] {
-        let routed = Routed::start(ServedRoutes {
-            target,
-            ..ServedRoutes::default()
-        })
-        .await;
-        let routes = [route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
-        let mut made = Vec::new();
-        for one in &routes {
-            let answered = routed.made(one.clone()).await;
-            assert_eq!(routed.made(one.clone()).await, answered, "again");
-            made.push(answered);
-        }
-        assert_eq!(routed.list().await.unwrap(), (made.clone(), true));
-        let named = |one: &Route| {
-            let (name, id) = (one.node_name.clone(), one.provider_id.clone());
-            (name, id, one.next_hop_ip.clone())
-        };
-        let shown = |by, text: &str| match target {
-            All => text.to_owned(),
-            _ if target == by => text.to_owned(),
-            _ => String::new(),
-        };
-        for (one, hop) in made.iter().zip(["10.0.0.1", "fd00::1"]) {
-            let expected = (
-                shown(NodeName, "n-1"),
-                shown(ProviderId, "mock://n-1"),
-                shown(NextHop, hop),
-            );
-            assert_eq!(named(one), expected);
-            assert!(one.name.starts_with("r-") && !one.blackhole);
-            assert!(!one.compare_node_addresses && one.node_addresses.is_empty());
-        }
-        // The route as listed, and as requested.
-        for unwanted in [&made[0], &routes[1]] {
-            for _ in 0..2 {
-                let gone = routed.delete(unwanted.clone()).await.unwrap();
-                assert!(gone.absent.is_some());
-            }
-        }
-        assert_eq!(routed.list().await.unwrap(), (vec![], true));
-    }
-}
 
 /// RTE-03.
 #[tokio::test]
