@@ -58,27 +58,6 @@ async fn call_times(rig: &Rig, method: &str, seconds: u64) -> Vec<u64> {
     times
 }
 
-/// S-30, in two writes: one before the call, one after it.
-#[tokio::test(start_paused = true)]
-async fn a_service_gets_its_load_balancer() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    assert_eq!((rig.mutations(), rig.writes()), (1, 2));
-    assert_eq!(
-        rig.events(),
-        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
-    );
-    assert_eq!(rig.targets().len(), 10);
-    for kind in ["Accepted", "Provisioned", "TargetsInSync"] {
-        let (status, _) = rig.condition(WEB, kind).unwrap();
-        assert_eq!(status, "True", "{kind}");
-    }
-    // Nothing moves any more.
-    secs(600).await;
-    assert_eq!((rig.mutations(), rig.writes()), (1, 2));
-}
-
 /// S-36.
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_as_upstreams() {
@@ -128,32 +107,6 @@ async fn deletions_are_retried_often() {
     }
 }
 
-/// An answer is not lost over another client's write meanwhile.
-#[tokio::test(start_paused = true)]
-async fn a_refused_write_is_planned_anew() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.cluster.refuse("/services/web/status", 409, 3);
-    rig.ready(WEB).await;
-    assert_eq!(rig.mutations(), 1);
-}
-
-/// S-38: it is ensured once more when the API server takes no answer.
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_written_is_asked_for_again() {
-    let setup = Setup {
-        cloud: cloud(|config| config.latency = Duration::from_secs(1)),
-        ..Setup::default()
-    };
-    let rig = Rig::with(setup).await;
-    rig.cluster.create_service(service("web"));
-    rig.until("the first write", |rig| rig.writes() > 0).await;
-    rig.cluster.refuse("/services/web/status", 500, 1);
-    rig.ready(WEB).await;
-    assert_eq!(rig.mutations(), 2);
-    assert!(rig.events().contains(&"SyncLoadBalancerFailed".to_owned()));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_call() {
     let setup = Setup {
@@ -183,33 +136,6 @@ async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_call() {
     secs(30).await;
     assert_eq!(rig.cluster.service(WEB), None);
     assert_eq!(rig.calls("DeleteLoadBalancer"), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_hangs_delays_no_other() {
-    let rig = Rig::start().await;
-    let hang = Effect::Hang { duration: None };
-    let hang = Fault::on(Method::EnsureLoadBalancer, hang);
-    rig.cloud.inject(hang.for_service("shop/stuck"));
-    rig.cluster.create_service(service("stuck"));
-    secs(1).await;
-    let began = Instant::now();
-    rig.cluster.create_service(service("web"));
-    rig.until("the other", |rig| {
-        rig.condition(WEB, "Provisioned")
-            .is_some_and(|c| c.0 == "True")
-    })
-    .await;
-    assert!(began.elapsed() < Duration::from_secs(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_former_leader_makes_no_call() {
-    let rig = Rig::start().await;
-    rig.fence();
-    rig.cluster.create_service(service("web"));
-    secs(60).await;
-    assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
 }
 
 /// Its leader has cleaned up before the finalizer went, so that a queue with ever new names would only grow.

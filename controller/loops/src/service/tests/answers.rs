@@ -1,40 +1,10 @@
 //! Answers that must be neither wrong for ever nor silent, and those of a half-written provider: it declares load balancers and
 //! answers UNIMPLEMENTED to a method.
 
-use outrigger_provider_mock::{ServedLoadBalancers, faults::BadAnswer};
+use outrigger_provider_mock::ServedLoadBalancers;
 
 use super::*;
 use outrigger_runtime::fixture::Warnings;
-
-/// The provider is another version, which answers otherwise.
-#[tokio::test(start_paused = true)]
-async fn one_that_is_managed_again_gets_its_nodes_from_the_next_provider_on() {
-    let rig = with_services(1, Setup::default()).await;
-    let refuses = Fault::on(
-        Method::EnsureLoadBalancer,
-        Effect::BadAnswer(BadAnswer::NotManaged),
-    );
-    rig.cloud.inject(refuses);
-    rig.cluster.change_service("shop/web-0", |web| {
-        web["spec"]["ports"][0]["port"] = json!(81);
-    });
-    rig.until("the event", |rig| {
-        let events = rig.events();
-        events.iter().any(|e| e.contains("LoadBalancerNotManaged"))
-    })
-    .await;
-    let (status, reason) = rig.condition("shop/web-0", "Accepted").unwrap();
-    assert_eq!((&*status, &*reason), ("False", "NotManaged"));
-    rig.leave("n1");
-    secs(60).await;
-    assert_eq!(rig.targets().len(), 10, "left as it is");
-    rig.cloud.clear_faults();
-    let rig = rig.restart().await;
-    rig.until("the nodes", |rig| rig.targets().len() == 10)
-        .await;
-    rig.leave("n2");
-    rig.until("the nodes", |rig| rig.targets().len() == 9).await;
-}
 
 /// Such as annotations that are too large together with those of a user.
 #[tokio::test(start_paused = true)]
@@ -121,23 +91,6 @@ async fn without_ensure_a_service_says_so_and_is_tried_again() {
     rig.cluster.create_service(service("db"));
     rig.ready("shop/db").await;
     rig.ready(WEB).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_delete_a_service_says_so_and_is_tried_again() {
-    let warnings = Warnings::listen();
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.fail(Method::DeleteLoadBalancer, unimplemented());
-    rig.cluster.delete_service(WEB);
-    let times = call_times(&rig, "DeleteLoadBalancer", 70).await;
-    assert_eq!(times, [0, 5, 15, 35, 65]);
-    reported(&warnings, "DeleteLoadBalancer");
-    assert!(failed(&rig) > 0);
-    let (status, reason) = rig.condition(WEB, "Provisioned").unwrap();
-    assert_eq!((&*status, &*reason), ("False", "Unimplemented"));
-    assert!(rig.cluster.service(WEB).is_some(), "its finalizer holds it");
 }
 
 #[tokio::test(start_paused = true)]

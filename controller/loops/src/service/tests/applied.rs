@@ -98,20 +98,6 @@ async fn one_that_a_list_did_not_show_holds_up_the_lease() {
     assert_eq!(annotation(&rig), first);
 }
 
-/// The last write of the leader before reaches the store when the term has begun.
-#[tokio::test(start_paused = true)]
-async fn what_the_last_leader_left_undone_is_done() {
-    let rig = with_services(1, Setup::default()).await;
-    let before = rig.calls("EnsureLoadBalancer");
-    rig.cluster.change_service("shop/web-0", |web| {
-        let record = &mut web["metadata"]["annotations"]["outrigger.dev/last-applied"];
-        let owner: Vec<_> = record.as_str().unwrap().split('/').take(2).collect();
-        *record = format!("{}///", owner.join("/")).into();
-    });
-    secs(60).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer"), before + 1);
-}
-
 fn unavailable() -> InjectedError {
     InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE")
 }
@@ -172,29 +158,6 @@ async fn a_restart_over_a_thousand_services_calls_for_none_that_is_settled() {
     rig.leave("n3");
     rig.until("an update", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
         .await;
-}
-
-/// A leader that dies in between leaves nothing behind that hides it.
-#[tokio::test(start_paused = true)]
-async fn a_successor_finishes_what_was_begun() {
-    let rig = with_services(3, Setup::default()).await;
-    let lost = Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply);
-    rig.cloud.inject(lost);
-    let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply);
-    rig.cloud.inject(lost);
-    rig.leave("n1");
-    rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
-        .await;
-    let rig = rig.restart().await;
-    rig.cloud.clear_faults();
-    // There again before the successor looked.
-    rig.until("the update", |rig| {
-        rig.cloud
-            .load_balancers()
-            .iter()
-            .all(|lb| lb.targets.len() == 10)
-    })
-    .await;
 }
 
 /// Services whose Ensure is background work do not wait for it: it may come hours later.

@@ -1,7 +1,5 @@
 //! Ensures that no change asks for: they leave places to changes, and each Service is open to changes until its own.
 
-use outrigger_provider_mock::ServedLoadBalancers;
-
 use super::*;
 use outrigger_kube::store::Origin;
 
@@ -162,42 +160,6 @@ async fn an_edit_while_the_provider_is_away_does_not_wait() {
     secs(10).await;
     assert!(!not_settled(&rig).contains(&edited.into()));
     assert_eq!(not_settled(&rig).len(), 19);
-}
-
-/// No Service is written before its call: the record keeps its hash, and the former configuration's name.
-#[tokio::test(start_paused = true)]
-async fn another_configuration_of_the_provider_is_rolled_out_without_a_word() {
-    let rig = Rig::start().await;
-    for n in 0..20 {
-        rig.cluster.create_service(service(&format!("web-{n}")));
-    }
-    for n in 0..20 {
-        rig.ready(&format!("shop/web-{n}")).await;
-    }
-    rig.stop().await;
-    let (cluster, cloud) = (rig.cluster.clone(), rig.cloud.clone());
-    let slow = Effect::Hang {
-        duration: Some(Duration::from_secs(5)),
-    };
-    cloud.inject(Fault::on(Method::EnsureLoadBalancer, slow));
-    let rig = Rig::with(Setup {
-        cluster,
-        cloud,
-        lease: rig.lease.clone(),
-        ..Setup::serving(ServedLoadBalancers {
-            configuration_revision: "2".into(),
-            ..ServedLoadBalancers::default()
-        })
-    })
-    .await;
-    let (ensured, events) = (rig.calls("EnsureLoadBalancer"), rig.events());
-    let writes = rig.writes();
-    secs(3).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer") - ensured, 0, "they hang");
-    assert_eq!(rig.writes(), writes);
-    secs(120).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer") - ensured, 20);
-    assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
 }
 
 /// To a provider that takes one call at a time, new Services go before all bulk work that waits.

@@ -22,37 +22,6 @@ fn strip(rig: &Rig, key: &str) {
     });
 }
 
-/// Q-5, S-60: another client removed the finalizer and the Service.
-#[tokio::test(start_paused = true)]
-async fn a_load_balancer_orphaned_is_deleted() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.fail(Method::DeleteLoadBalancer, trouble());
-    rig.cluster.change_service(WEB, |web| {
-        web["metadata"]["finalizers"] = json!([]);
-        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
-    });
-    secs(20).await;
-    assert!(rig.cluster.service(WEB).is_none());
-    assert!(
-        rig.events()
-            .contains(&"DeleteLoadBalancerFailed".to_owned())
-    );
-    assert_eq!(rig.cloud.load_balancers().len(), 1);
-    rig.cloud.clear_faults();
-    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
-        .await;
-    secs(1).await;
-    assert_eq!(
-        rig.events().last().map(String::as_str),
-        Some("DeletedLoadBalancer")
-    );
-    let calls = rig.mutations();
-    secs(600).await;
-    assert_eq!(rig.mutations(), calls);
-}
-
 /// Never on doubt: a list that does not show a Service is no proof.
 #[tokio::test(start_paused = true)]
 async fn a_list_alone_deletes_nothing() {
@@ -128,23 +97,6 @@ fn drifting() -> Setup {
     let mut setup = Setup::default();
     setup.settings.drift_period = Some(Duration::from_mins(5));
     setup
-}
-
-/// Instead of Q-30: found within the period, and not more often asked.
-#[tokio::test(start_paused = true)]
-async fn drift_is_repaired() {
-    let rig = Rig::with(drifting()).await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    secs(20 * 60).await;
-    let calls = rig.calls("GetLoadBalancer");
-    assert!((3..=5).contains(&calls), "{calls}");
-    assert_eq!(rig.mutations(), 1);
-    let id = rig.cloud.load_balancers()[0].id.clone();
-    rig.cloud.remove_load_balancer(&id);
-    secs(10 * 60 + 5).await;
-    assert_eq!(rig.cloud.load_balancers().len(), 1);
-    assert!(rig.metrics().contains("outrigger_service_drift_total 1"));
 }
 
 /// A provider ends an update that it has begun, though the leader that asked for it is gone.

@@ -35,20 +35,6 @@ async fn one_that_loses_type_and_finalizer_in_one_write_loses_its_load_balancer(
     assert_eq!((rig.mutations(), rig.events()), before);
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_that_others_hold_while_it_is_deleted_loses_it_too() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    rig.cluster.change_service(WEB, |web| {
-        web["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
-        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
-    });
-    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
-        .await;
-    assert_eq!((finalizers(&rig), rig.mutations()), (1, 2));
-}
-
 /// Such a Service counts as gone: its current spec is not read any more.
 #[tokio::test(start_paused = true)]
 async fn one_that_was_held_keeps_it() {
@@ -101,19 +87,4 @@ async fn the_end_of_a_cleanup_leaves_nothing_behind() {
     secs(60).await;
     assert!(rig.cloud.load_balancers().is_empty());
     assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
-}
-
-/// It has no load balancer yet.
-#[tokio::test(start_paused = true)]
-async fn one_that_was_never_ours_is_left_alone() {
-    let rig = Rig::start().await;
-    let mut web = service("web");
-    web["spec"]["type"] = json!("ClusterIP");
-    rig.cluster.create_service(web);
-    secs(1).await;
-    rig.cluster.change_service(WEB, |web| {
-        web["spec"]["type"] = json!("NodePort");
-    });
-    secs(60).await;
-    assert_eq!((rig.mutations(), rig.events().len()), (0, 0));
 }

@@ -74,47 +74,6 @@ async fn a_node_that_returns_for_less_than_a_second_stays_with_no_load_balancer(
     assert!(!has_it(&rig));
 }
 
-#[tokio::test(start_paused = true)]
-async fn targets_that_become_empty_while_nodes_exist_wait() {
-    let rig = with_services(1, Setup::default()).await;
-    let began = Instant::now();
-    for n in 0..9 {
-        exclude(&rig, &format!("n{n}"));
-    }
-    secs(1).await;
-    assert_eq!(
-        rig.targets(),
-        ["n9"],
-        "any number goes, as long as one stays"
-    );
-    for n in 1..9 {
-        let name = format!("n{n}");
-        rig.observe(settled(&name, &format!("mock://{name}"), "True"));
-    }
-    secs(5).await;
-    for n in 1..10 {
-        exclude(&rig, &format!("n{n}"));
-    }
-    secs(5).await;
-    assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
-    // Meanwhile new load balancers are made with them.
-    rig.cluster.create_service(service("late"));
-    rig.ready("shop/late").await;
-    let made = rig.cloud.load_balancer("shop/late").unwrap();
-    assert_eq!(made.targets.len(), 9);
-    rig.until("the update", |rig| {
-        rig.cloud
-            .load_balancers()
-            .iter()
-            .all(|lb| lb.targets.is_empty())
-    })
-    .await;
-    let held = began.elapsed();
-    assert!((36.0..37.5).contains(&held.as_secs_f64()), "{held:?}");
-    assert!(rig.metrics().contains("outrigger_service_targets_held 0"));
-    assert!(rig.events().contains(&"UnAvailableLoadBalancer".to_owned()));
-}
-
 /// kubernetes/kubernetes#105946: also those that were excluded before.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_depart_leave_at_once_while_others_are_kept() {
@@ -161,19 +120,6 @@ async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too
     }
 }
 
-/// The API server says that they are deleted.
-#[tokio::test(start_paused = true)]
-async fn deleted_nodes_go_out_at_once_whatever_their_number() {
-    let rig = with_services(1, Setup::default()).await;
-    let began = Instant::now();
-    for n in 0..9 {
-        rig.leave(&format!("n{n}"));
-    }
-    rig.until("an update", |rig| rig.targets() == ["n9"]).await;
-    let took = began.elapsed();
-    assert!(took <= Duration::from_millis(105), "{took:?}");
-}
-
 /// The debounce is for load balancers that exist.
 #[tokio::test(start_paused = true)]
 async fn a_new_load_balancer_is_made_with_the_nodes_of_now() {
@@ -196,50 +142,6 @@ async fn a_new_load_balancer_is_made_with_the_nodes_of_now() {
     let events = &rig.events()[events..];
     let updated = events.iter().filter(|e| *e == "UpdatedLoadBalancer");
     assert_eq!(updated.count(), 29, "all but the last one");
-}
-
-/// Seen where nodes and Services come at the same time: a load balancer without targets.
-#[tokio::test(start_paused = true)]
-async fn the_first_nodes_are_in_a_load_balancer_that_is_made_right_after_them() {
-    let rig = Rig::with(Setup {
-        nodes: Vec::new(),
-        ..Setup::default()
-    })
-    .await;
-    rig.join("n0");
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    assert_eq!(rig.targets(), ["n0"]);
-    secs(30).await;
-    assert_eq!(rig.mutations(), 1);
-    assert_eq!(
-        rig.events(),
-        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
-    );
-}
-
-/// A call that waits takes what has changed meanwhile.
-#[tokio::test(start_paused = true)]
-async fn a_call_that_waited_for_others_goes_out_with_the_nodes_of_now() {
-    let rig = with_services(1, Setup::default()).await;
-    let slow = Effect::Hang {
-        duration: Some(Duration::from_secs(20)),
-    };
-    rig.cloud
-        .inject(Fault::on(Method::EnsureLoadBalancer, slow).times(16));
-    for n in 0..16 {
-        rig.cluster.create_service(service(&format!("slow-{n}")));
-    }
-    secs(1).await;
-    rig.cluster.create_service(service("web"));
-    secs(15).await;
-    rig.leave("n1");
-    rig.join("n10");
-    secs(2).await;
-    rig.ready(WEB).await;
-    let made = rig.cloud.load_balancer(WEB).unwrap();
-    let names: Vec<_> = made.targets.iter().map(|t| t.node.to_string()).collect();
-    assert!(!names.contains(&"n1".to_owned()) && names.contains(&"n10".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,43 +50,6 @@ async fn with_a_pool(setup: Setup) -> Rig {
     rig
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_label_changes_the_targets_of_those_that_select_by_it() {
-    let rig = with_a_pool(Setup::default()).await;
-    assert_eq!(targets(&rig, "web-0"), nodes(0..10));
-    assert_eq!(targets(&rig, "x-0"), nodes(0..3));
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
-    let writes = rig.writes();
-    // One joins the pool.
-    label(&rig, 3, &[("pool", "x")]);
-    secs(10).await;
-    for n in 0..3 {
-        assert_eq!(targets(&rig, &format!("x-{n}")), nodes(0..4));
-    }
-    // One leaves it, and goes to another.
-    label(&rig, 0, &[("pool", "y")]);
-    secs(10).await;
-    assert_eq!(targets(&rig, "x-2"), nodes(1..4));
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 6);
-    // The plain ones got no call, and no Service was written.
-    let updated = rig
-        .events()
-        .into_iter()
-        .filter(|e| e == "UpdatedLoadBalancer");
-    assert_eq!(updated.count(), 6);
-    assert_eq!(rig.writes(), writes);
-    // A label that none selects by is no change.
-    label(&rig, 5, &[("rack", "7")]);
-    secs(20).await;
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 6);
-    // A node that goes is one of the targets of both.
-    rig.leave("n1");
-    secs(10).await;
-    assert_eq!(targets(&rig, "x-0"), nodes(2..4));
-    assert_eq!(targets(&rig, "web-0").len(), 9);
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 12);
-}
-
 /// Found by the simulation: nothing was recorded on the Lease, and the next leader sent all their targets once more.
 #[tokio::test(start_paused = true)]
 async fn the_first_selector_while_no_process_leads_leaves_the_others_alone() {
@@ -152,43 +115,6 @@ async fn a_restart_over_selections_is_silent() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_wrong_selector_changes_nothing_and_is_reported() {
-    let rig = with_a_pool(Setup::default()).await;
-    let mutations = rig.mutations();
-    rig.cluster.change_service("shop/x-0", |service| {
-        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool in x");
-    });
-    rig.cluster.create_service(selecting("new", "="));
-    secs(5).await;
-    for key in ["shop/x-0", "shop/new"] {
-        let (status, reason) = rig.condition(key, "Waiting").unwrap();
-        assert_eq!((&*status, &*reason), ("True", "InvalidAnnotation"));
-    }
-    let events = rig.events();
-    let wrong = events.iter().filter(|e| *e == "InvalidTargetAnnotation");
-    assert_eq!(wrong.count(), 2);
-    // Nor do changes of the nodes.
-    label(&rig, 4, &[("pool", "x")]);
-    rig.leave("n0");
-    secs(60).await;
-    assert_eq!(targets(&rig, "x-0"), nodes(0..3));
-    assert_eq!(targets(&rig, "x-1"), nodes([1, 2, 4]));
-    assert!(rig.cloud.load_balancer("shop/new").is_none());
-    assert!(rig.mutations() > mutations);
-    // It gets what it missed, once it is right.
-    rig.cluster.change_service("shop/x-0", |service| {
-        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool in (x)");
-    });
-    secs(10).await;
-    assert_eq!(targets(&rig, "x-0"), nodes([1, 2, 4]));
-    assert_eq!(rig.condition("shop/x-0", "Waiting"), None);
-    // The wrong one can be deleted.
-    rig.cluster.delete_service("shop/new");
-    rig.until("its end", |rig| rig.cluster.service("shop/new").is_none())
-        .await;
-}
-
 /// It has no load balancer that could lack them.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_nodes_cuts_no_back_off_of_a_service_that_was_never_made() {
@@ -203,30 +129,6 @@ async fn a_change_of_nodes_cuts_no_back_off_of_a_service_that_was_never_made() {
     };
     let (times, ()) = tokio::join!(call_times(&rig, "EnsureLoadBalancer", 100), changes);
     assert_eq!(times, [0, 5, 15, 35, 75]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_selector_is_one_ensure() {
-    let rig = with_a_pool(Setup::default()).await;
-    label(&rig, 7, &[("pool", "y")]);
-    let before = (
-        rig.calls("EnsureLoadBalancer"),
-        rig.calls("UpdateLoadBalancerNodes"),
-    );
-    rig.cluster.change_service("shop/x-0", |service| {
-        service["metadata"]["annotations"][ANNOTATION_NODE_SELECTOR] = json!("pool=y");
-    });
-    secs(10).await;
-    assert_eq!(targets(&rig, "x-0"), nodes([7]));
-    let after = (
-        rig.calls("EnsureLoadBalancer"),
-        rig.calls("UpdateLoadBalancerNodes"),
-    );
-    assert_eq!(after, (before.0 + 1, before.1));
-    // From now on it follows that label.
-    label(&rig, 8, &[("pool", "y")]);
-    secs(10).await;
-    assert_eq!(targets(&rig, "x-0"), nodes([7, 8]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -230,17 +230,6 @@ async fn a_service_with_a_call_in_flight_waits_and_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_gives_each_of_them_the_nodes_that_it_has_missed() {
-    let rig = with_services(100, Setup::default()).await;
-    let mut setup = Setup::default();
-    setup.nodes.retain(|name| name != "n1");
-    let rig = rig.restart_with(setup).await;
-    secs(10).await;
-    assert_eq!(rig.calls(UPDATES), 100);
-    assert_eq!(sizes(&rig), [9; 100]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn updates_of_a_cloud_that_is_away_are_repeated_as_updates() {
     let rig = with_services(50, Setup::default()).await;
     let away = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");

@@ -20,10 +20,6 @@ async fn undoing(rig: &Rig, seconds: u64, undo: impl Fn(&mut Value)) {
 
 fn clear(web: &mut Value) {
     web["status"]["loadBalancer"] = json!({});
-    web["metadata"]["managedFields"] = json!([{
-        "manager": "metallb", "operation": "Update", "time": "2026-11-29T12:00:00Z",
-        "fieldsV1": {"f:status": {"f:loadBalancer": {}}},
-    }]);
 }
 
 fn overwrite(web: &mut Value) {
@@ -78,19 +74,6 @@ async fn another_clients_write_is_answered_with_back_off_and_without_a_call() {
         assert_eq!((rig.writes() - writes, warnings(&rig)), (1, warned));
         assert_eq!(rig.mutations(), 1);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_warning_names_the_other_writer() {
-    let rig = Rig::start().await;
-    rig.cluster.create_service(service("web"));
-    rig.ready(WEB).await;
-    undoing(&rig, 20, clear).await;
-    let said = rig.cluster.event_messages();
-    let warning = said
-        .iter()
-        .find(|message| message.contains("again and again"));
-    assert!(warning.unwrap().contains("\"metallb\""), "{said:?}");
 }
 
 /// This process has not seen what the last one wrote.

@@ -1,4 +1,4 @@
-//! When a call is repeated, whatever the provider says about it or leaves out, and calls whose Service changes meanwhile.
+//! Calls that a full provider has repeated, and calls whose Service changes while they wait.
 
 use std::time::Duration;
 
@@ -7,60 +7,10 @@ use serde_json::json;
 use tonic::Code;
 
 use super::{
-    WEB, call_times,
     rig::{Rig, Setup},
     secs, with_services,
 };
 use outrigger_kube::fixture::service;
-use outrigger_runtime::fixture::Warnings;
-
-fn retry(code: Code, reason: &str, after: Duration) -> InjectedError {
-    InjectedError::new(code)
-        .with_reason(reason)
-        .retry_after(after)
-}
-
-/// There are ten calls in ten seconds, not 400 a second.
-#[tokio::test(start_paused = true)]
-async fn a_short_retry_time_is_no_storm() {
-    for (code, reason) in [
-        (Code::Aborted, "OPERATION_IN_PROGRESS"),
-        (Code::ResourceExhausted, "RATE_LIMITED"),
-        (Code::ResourceExhausted, "OVERLOADED"),
-        (Code::Unavailable, "CLOUD_UNAVAILABLE"),
-    ] {
-        let rig = Rig::start().await;
-        let error = retry(code, reason, Duration::from_millis(1));
-        rig.fail(Method::EnsureLoadBalancer, error);
-        rig.cluster.create_service(service("web"));
-        secs(10).await;
-        let calls = rig.calls("EnsureLoadBalancer");
-        assert!((2..=11).contains(&calls), "{reason}: {calls}");
-    }
-}
-
-/// Longer than a year is five minutes for one Service.
-#[tokio::test(start_paused = true)]
-async fn a_long_retry_time_is_no_silence() {
-    let year = Duration::from_hours(24 * 365);
-    for (code, reason) in [
-        (Code::Aborted, "OPERATION_IN_PROGRESS"),
-        (Code::ResourceExhausted, "OVERLOADED"),
-    ] {
-        let rig = Rig::start().await;
-        rig.fail(Method::EnsureLoadBalancer, retry(code, reason, year));
-        rig.cluster.create_service(service("web"));
-        let times = call_times(&rig, "EnsureLoadBalancer", 700).await;
-        assert_eq!(times, [0, 300, 600], "{reason}");
-    }
-    // The pause of the class is what counts, and that is an hour.
-    let rig = Rig::start().await;
-    let limited = retry(Code::ResourceExhausted, "RATE_LIMITED", year);
-    rig.fail(Method::EnsureLoadBalancer, limited);
-    rig.cluster.create_service(service("web"));
-    let times = call_times(&rig, "EnsureLoadBalancer", 7500).await;
-    assert_eq!(times, [0, 3600, 7200]);
-}
 
 /// Updates that a full provider refuses are not as many Ensures.
 #[tokio::test(start_paused = true)]
@@ -82,64 +32,6 @@ async fn a_full_provider_is_asked_for_the_same_again() {
         .await;
         assert_eq!(rig.calls("EnsureLoadBalancer"), 50, "{reason}");
     }
-}
-
-/// An unknown reason concerns its own Service, whatever its code, and is quoted.
-#[tokio::test(start_paused = true)]
-async fn an_unknown_reason_makes_no_other_service_wait() {
-    for code in [
-        Code::ResourceExhausted,
-        Code::Unavailable,
-        Code::Unauthenticated,
-        Code::Unimplemented,
-        Code::InvalidArgument,
-    ] {
-        let warnings = Warnings::listen();
-        let rig = Rig::start().await;
-        let mut fault = Fault::on(
-            Method::EnsureLoadBalancer,
-            Effect::Error(InjectedError::new(code).with_reason("SUBNET_FULL")),
-        );
-        fault.service = Some(WEB.into());
-        rig.cloud.inject(fault);
-        rig.cluster.create_service(service("web"));
-        rig.until("a failure", |rig| {
-            rig.condition(WEB, "Provisioned")
-                .is_some_and(|(_, reason)| reason == "Transient")
-        })
-        .await;
-        rig.cluster.create_service(service("db"));
-        secs(1).await;
-        let db = rig.cluster.service("shop/db").unwrap();
-        let ip = &db["status"]["loadBalancer"]["ingress"][0]["ip"];
-        assert!(ip.is_string(), "{code:?}: {db}");
-        assert!(!warnings.with("SUBNET_FULL").is_empty(), "{code:?}");
-        // It backs off, and a change of the Service is not needed.
-        secs(5).await;
-        assert!(rig.calls("EnsureLoadBalancer") > 2, "{code:?}");
-    }
-}
-
-/// S-36: users read what the cloud said.
-#[tokio::test(start_paused = true)]
-async fn the_clouds_own_words_are_shown_as_they_are() {
-    let rig = Rig::start().await;
-    let error = InjectedError::new(Code::Internal)
-        .with_reason("CLOUD_ERROR")
-        .with_message("quota exceeded");
-    rig.fail(Method::EnsureLoadBalancer, error);
-    rig.cluster.create_service(service("web"));
-    rig.until("a failure", |rig| {
-        rig.condition(WEB, "Provisioned")
-            .is_some_and(|(_, reason)| reason == "CloudError")
-    })
-    .await;
-    let service = rig.cluster.service(WEB).unwrap();
-    let conditions = service["status"]["conditions"].as_array().unwrap();
-    let provisioned = conditions
-        .iter()
-        .find(|condition| condition["type"] == "outrigger.dev/Provisioned");
-    assert_eq!(provisioned.unwrap()["message"], "quota exceeded");
 }
 
 /// Names of the Services that have a load balancer, in order.
