@@ -19,7 +19,6 @@ use outrigger_kube::{
     store::{Origin, Store},
 };
 
-const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const NOT_APPROVED: &str = "POST ServingCertificateNotApproved";
 
 struct Hosted {
@@ -124,33 +123,6 @@ fn csr(name: &str, node: &str, names: &[&str]) -> Value {
         },
         "status": {},
     })
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_is_approved_in_one_write() {
-    let hosted = Hosted::new();
-    hosted.make("n1", "10.0.0.1");
-    hosted.request(csr("before", "n1", &["n1", "10.0.0.1"]));
-    hosted.fixture.begin_term();
-    hosted.fixture.settle().await;
-    hosted.request(csr("later", "n1", &["10.0.0.1"]));
-    hosted.fixture.settle().await;
-    let approvals = ["before", "later"].map(|name| format!("PATCH {PATH}/{name}/approval"));
-    assert_eq!(hosted.fixture.api_writes(), approvals);
-    assert_eq!(hosted.conditions("before"), ["Approved"]);
-    // The watch brings our write, and the certificate.
-    hosted
-        .fixture
-        .cluster
-        .change_node("before", |csr| csr["status"]["certificate"] = "LS0t".into());
-    hosted.refresh("before");
-    hosted.csrs.resync();
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.fixture.api_writes(), approvals);
-    assert_eq!(hosted.lookups(), 2);
-    let metrics = hosted.fixture.metrics();
-    let approved = r#"outrigger_kubelet_serving_requests_total{result="approved",reason=""} 2"#;
-    assert!(metrics.contains(approved), "{metrics}");
 }
 
 /// Each has one event, however often the stores are shown, and nothing else is written.

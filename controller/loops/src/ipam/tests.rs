@@ -1,6 +1,6 @@
 //! The loop hosted by the fixture.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     cidr::Cidr,
@@ -74,23 +74,6 @@ fn cidrs(fixture: &Fixture, name: &str) -> Vec<String> {
     let all: Vec<_> = all.map(|cidr| cidr.as_str().unwrap().to_owned()).collect();
     assert_eq!(spec["podCIDR"].as_str(), all.first().map(String::as_str));
     all
-}
-
-/// I-10, I-12, I-14.
-#[tokio::test(start_paused = true)]
-async fn every_node_gets_a_cidr_of_its_own() {
-    let fixture = begun(from_pool("10.0.0.0/16", 24), named(40)).await;
-    fixture.register(node("late"));
-    fixture.settle().await;
-    let names = (0..40).map(|n| format!("n{n}")).chain(["late".to_owned()]);
-    let all: BTreeSet<_> = names.flat_map(|name| cidrs(&fixture, &name)).collect();
-    assert_eq!(all.len(), 41, "{all:?}");
-    assert_eq!(fixture.api_writes().len(), 41);
-    assert!(
-        fixture
-            .metrics()
-            .contains(r#"outrigger_node_ipam_free_cidrs{cluster_cidr="10.0.0.0/16"} 215"#)
-    );
 }
 
 /// I-7: a lease term begins with the CIDRs that all Nodes have, those that the store has not seen yet too.

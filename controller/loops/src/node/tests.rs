@@ -4,7 +4,6 @@ mod addresses;
 mod effects;
 mod failures;
 mod left_alone;
-mod maintenance;
 mod refresh;
 mod trust;
 mod undone;

@@ -10,7 +10,6 @@ use outrigger_provider_mock::{
     routes::{Route, RouteTarget},
 };
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::{COMPONENT, NodeRoute, RouteMetrics, RouteSettings, subscribe};
 use crate::fixture::{Fixture, Setup};
@@ -212,29 +211,6 @@ async fn next_list(fixture: &Fixture) {
     tokio::time::sleep(PERIOD).await;
     fixture.settle().await;
     assert!(lists(fixture) > before);
-}
-
-/// a Node that is new has its route at once, in a call of its own.
-#[tokio::test(start_paused = true)]
-async fn a_new_node_has_its_route_at_once() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    fixture.register(routed("b", 2, &[B]));
-    let made = async {
-        while routes(&fixture).len() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(Duration::from_secs(1), made).await.unwrap();
-    fixture.settle().await;
-    assert_eq!(changes(&fixture), 2);
-    assert_eq!(lists(&fixture), 1);
-    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
-    let metrics = fixture.metrics();
-    assert!(
-        metrics.contains("outrigger_node_route_routes 2"),
-        "{metrics}"
-    );
 }
 
 /// R-10 with our default period: two lists an hour, and nothing else.

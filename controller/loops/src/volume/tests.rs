@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 
 use super::{COMPONENT, VolumeLabels, subscribe};
 use crate::fixture::{Fixture, Setup, cloud};
-use outrigger_kube::{
-    fixture::POLICY,
-    store::{Origin, Store},
-};
+use outrigger_kube::store::{Origin, Store};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -106,50 +103,6 @@ fn with_volumes(names: &[&str]) -> Cloud {
     cloud
 }
 
-/// P-30, P-31: one PATCH with labels, affinity and the mark.
-#[tokio::test(start_paused = true)]
-async fn a_volume_is_labelled_in_one_write() {
-    let in_tree = json!({
-        "metadata": {"name": "pv2", "uid": "uid-2", "labels": {"app": "db"}},
-        "spec": {"cinder": {"volumeID": "pv2"}},
-    });
-    let other = json!({
-        "metadata": {"name": "pv3", "uid": "uid-3"}, "spec": {"nfs": {"server": "s"}},
-    });
-    let all = [volume("pv1"), in_tree, other];
-    let hosted = Hosted::begun(with_volumes(&["pv1", "pv2"]), all).await;
-    for name in ["pv1", "pv2"] {
-        assert_eq!(hosted.zone(name), "b__a");
-        let terms = &hosted.fixture.live(name)["spec"]["nodeAffinity"]["required"];
-        let expected = json!({"nodeSelectorTerms": [{"matchExpressions": [
-            {"key": "topology.kubernetes.io/region", "operator": "In", "values": ["r"]},
-            {"key": ZONE, "operator": "In", "values": ["a", "b"]},
-        ]}]});
-        assert_eq!(*terms, expected);
-    }
-    assert_eq!(
-        hosted.fixture.live("pv2")["metadata"]["labels"]["app"],
-        "db"
-    );
-    let mut writes = hosted.fixture.api_writes();
-    writes.sort();
-    assert_eq!(
-        writes,
-        [
-            "PATCH /api/v1/persistentvolumes/pv1",
-            "PATCH /api/v1/persistentvolumes/pv2",
-        ]
-    );
-    assert_eq!(hosted.lookups(), 2);
-    // The watch brings our write.
-    hosted.refresh("pv1");
-    hosted.fixture.settle().await;
-    assert_eq!(
-        (hosted.lookups(), hosted.fixture.api_writes().len()),
-        (2, 2)
-    );
-}
-
 /// After a restart over 1,000 volumes, the provider gets no call about those that are labelled.
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_silent() {
@@ -167,22 +120,6 @@ async fn a_restart_is_silent() {
     let second = Hosted::begun(cloud.clone(), labelled).await;
     assert_eq!(second.fixture.api_writes(), [""; 0]);
     assert_eq!(second.lookups() - before, 150);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_contradiction_is_reported_and_nothing_is_written() {
-    let mut wrong = volume("pv");
-    wrong["metadata"]["labels"] = json!({ZONE: "elsewhere"});
-    let hosted = Hosted::begun(with_volumes(&["pv"]), [wrong]).await;
-    assert_eq!(hosted.fixture.api_writes(), ["POST LabelContradiction"]);
-    assert_eq!(hosted.zone("pv"), "elsewhere");
-    // Once the label is removed, it is set.
-    hosted.fixture.cluster.change_node("pv", |volume| {
-        volume["metadata"]["labels"] = json!({"app": "db"});
-    });
-    hosted.refresh("pv");
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.zone("pv"), "b__a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,30 +180,4 @@ async fn a_label_that_was_set_meanwhile_stays() {
     hosted.fixture.settle().await;
     assert_eq!(hosted.zone("pv"), "mine");
     assert_eq!(hosted.fixture.events(), ["LabelContradiction"]);
-}
-
-/// Affinity that another client has set meanwhile is refused by validation; the event tells of a refusal that
-/// stays.
-#[tokio::test(start_paused = true)]
-async fn a_write_that_a_policy_refuses_backs_off_and_names_the_policy() {
-    let hosted = Hosted::new(with_volumes(&["pv"]));
-    hosted.fixture.cluster.refuse("/pv", 422, usize::MAX);
-    hosted.register(volume("pv"));
-    hosted.volumes.finish_list(|_| true);
-    hosted.fixture.begin_term();
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.fixture.events(), ["FailedToLabelVolume"]);
-    assert_eq!(hosted.fixture.cluster.event_messages(), [POLICY]);
-    let mut tries = hosted.fixture.api_writes();
-    tries.retain(|write| write.ends_with("/persistentvolumes/pv"));
-    assert!((2..=5).contains(&tries.len()), "{tries:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fenced_process_labels_nothing_more() {
-    let hosted = Hosted::begun(with_volumes(&["pv"]), []).await;
-    hosted.fixture.fence();
-    hosted.register(volume("pv"));
-    hosted.fixture.settle().await;
-    assert_eq!(hosted.fixture.api_writes(), [""; 0]);
 }

@@ -36,39 +36,6 @@ fn out_of_service(fixture: &Fixture, count: usize) -> usize {
         .count()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_machine_that_stays_stopped_fails_over_until_its_kubelet_is_back() {
-    let (fixture, _) = stopped(3, 2, AFTER);
-    sleep(ALMOST).await;
-    assert!(taints(&fixture, "n0").contains(SHUTDOWN));
-    assert_eq!(out_of_service(&fixture, 1), 0);
-    sleep(MINUTE * 2).await;
-    let all = taints(&fixture, "n0");
-    assert!(
-        all.contains("nodeshutdown.outrigger.dev") && all.contains("NoExecute"),
-        "{all}"
-    );
-    assert_eq!(fixture.events(), ["NodeOutOfService"]);
-    assert_eq!(
-        value(&fixture, "outrigger_node_out_of_service_total"),
-        Some(1.0)
-    );
-
-    // The machine alone is no proof that its kubelet has seen what is not to run there any more.
-    fixture.cloud.set_power("n0", Power::Running).unwrap();
-    sleep(MINUTE * 10).await;
-    assert_eq!(out_of_service(&fixture, 1), 1);
-    fixture.refresh("n0");
-    says(&fixture, "n0", "True");
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(taints(&fixture, "n0"), "null");
-    fixture.until_events(2).await;
-    assert_eq!(fixture.events(), ["NodeOutOfService", "NodeInService"]);
-    let patches = fixture.api_writes();
-    let patches = patches.iter().filter(|write| write.starts_with("PATCH"));
-    assert_eq!(patches.count(), 3, "one for each taint, one for their end");
-}
-
 /// The store does not have it yet.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_became_ready_meanwhile_keeps_its_pods() {

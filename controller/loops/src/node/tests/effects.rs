@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_provider_mock::{Cloud, ProviderOptions, instances::Power};
+use outrigger_provider_mock::{Cloud, ProviderOptions};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -49,28 +49,6 @@ fn remove_annotation(fixture: &Fixture) {
         .cluster
         .change_node("n1", |node| node["metadata"]["annotations"] = json!({}));
     fixture.refresh("n1");
-}
-
-#[tokio::test(start_paused = true)]
-async fn effects_are_one_write_that_is_not_repeated() {
-    let fixture = initialized().await;
-    assert!(annotation(&fixture).is_string());
-    assert_eq!(condition(&fixture)["type"], "status.mock.example/Running");
-    assert_eq!(condition(&fixture)["status"], "True");
-    let sorted = |mut writes: Vec<String>| {
-        writes.sort();
-        writes
-    };
-    let expected = ["PATCH /api/v1/nodes/n1", STATUS, STATUS, "POST Synced"];
-    assert_eq!(sorted(fixture.api_writes()), expected);
-    sleep(PERIOD * 6).await;
-    assert_eq!(sorted(fixture.api_writes()), expected);
-
-    fixture.cloud.set_power("n1", Power::Shutdown).unwrap();
-    sleep(PERIOD * 2).await;
-    assert_eq!(condition(&fixture)["status"], "False");
-    assert_eq!(condition(&fixture)["reason"], "Stopped");
-    assert!(fixture.events().contains(&"MockInstanceStopped".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,19 +113,6 @@ async fn a_node_that_stays_uninitialized_says_why() {
     assert_eq!(fixture.events().last().unwrap(), "Synced");
 }
 
-/// Calls that pause concern every Node alike.
-#[tokio::test(start_paused = true)]
-async fn a_cloud_that_is_away_makes_no_events_about_nodes() {
-    let fixture = start();
-    let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-    let fault = Fault::on(Method::BatchGetInstances, Effect::Error(error));
-    fixture.cloud.inject(fault);
-    fixture.register(node("n1"));
-    tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(fixture.calls("BatchGetInstances") > 2);
-    assert!(fixture.events().is_empty(), "{:?}", fixture.events());
-}
-
 /// A machine of this name, and its provider ID.
 fn machine(fixture: &Fixture, name: &str) -> String {
     let spec = InstanceSpec::named(name.parse().unwrap());

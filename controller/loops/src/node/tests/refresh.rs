@@ -72,20 +72,6 @@ async fn batches_are_spread_over_the_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() {
-    for preference in [Preference::List, Preference::Batch, Preference::Each] {
-        let fixture = fleet(20, preference).await;
-        let addresses_before = fixture.live("n7")["status"]["addresses"].clone();
-        let before = fixture.api_writes().len();
-        edit_addresses(&fixture, "n7");
-        sleep(PERIOD * 2).await;
-        assert_eq!(fixture.live("n7")["status"]["addresses"], addresses_before);
-        let writes = writes_after(&fixture, before);
-        assert_eq!(writes, ["PATCH /api/v1/nodes/n7/status"], "{preference:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_listed_is_asked_about_and_says_so_while_its_kubelet_is_alive() {
     let fixture = fleet(30, Preference::List).await;
     fixture.cluster.change_node("n3", |node| {

@@ -157,23 +157,6 @@ async fn a_deletion_that_was_refused_as_invalid_is_tried_again() {
     assert_eq!(asked(&fixture, "DeleteRoute"), 1);
 }
 
-/// A list is the repair: another client has removed a route, and made one lead elsewhere.
-#[tokio::test(start_paused = true)]
-async fn changes_of_others_are_repaired_by_the_next_list() {
-    let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
-    let fixture = Rig::with(nodes, []).begun().await;
-    fixture.cloud.edit_routes(|table| {
-        let name = table.to(A.parse().unwrap()).next().unwrap().name.clone();
-        table.remove(&name).unwrap();
-    });
-    change_route(&fixture, "10.244.2.0/24", |route| {
-        route.target.node = "a".to_owned();
-    });
-    next_list(&fixture).await;
-    let both = ["10.244.1.0/24 a 192.168.0.1", "10.244.2.0/24 b 192.168.0.2"];
-    assert_eq!(routes(&fixture), both);
-}
-
 /// no deletion rests on a list without its end.
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_list_deletes_nothing() {

@@ -70,21 +70,6 @@ async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
     );
 }
 
-/// The answer got lost: it is listed before anything else, and made once.
-#[tokio::test(start_paused = true)]
-async fn an_unknown_result_is_listed_and_nothing_is_made_twice() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
-    inject(&fixture, Method::CreateRoute, Effect::LoseReply, 1);
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(asked(&fixture, "CreateRoute"), 1);
-    assert_eq!(lists(&fixture), 2);
-    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
-    assert_eq!(fixture.events(), [""; 0]);
-}
-
 /// Many unknown results share a list.
 #[tokio::test(start_paused = true)]
 async fn unknown_results_share_a_list() {
@@ -145,24 +130,6 @@ async fn a_request_that_the_provider_cannot_use_waits_for_another_process() {
     fixture.refresh("a");
     fixture.settle().await;
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-}
-
-/// A rate limit pauses the calls: no event, no condition.
-#[tokio::test(start_paused = true)]
-async fn a_rate_limit_is_no_failure_of_a_node() {
-    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
-    let error = InjectedError::new(Code::ResourceExhausted)
-        .with_reason("RATE_LIMITED")
-        .retry_after(Duration::from_secs(3));
-    inject(&fixture, Method::CreateRoute, Effect::Error(error), 2);
-    fixture.nodes.finish_list(|_| true);
-    fixture.begin_term();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(routes(&fixture), [""; 0]);
-    assert_eq!(fixture.api_writes(), [""; 0]);
-    fixture.settle().await;
-    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
-    assert_eq!(fixture.events(), [""; 0]);
 }
 
 /// Without the UID the provider may list no route of this cluster: a stale one must not wait for the period.
