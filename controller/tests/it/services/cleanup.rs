@@ -6,7 +6,7 @@ use outrigger_provider_mock::faults::Effect;
 use serde_json::json;
 use tonic::Code;
 
-use super::{DELETE, FINALIZER, GET, MADE, SETTLED, quick};
+use super::{DELETE, GET, MADE, SETTLED, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer, load_balancer_with},
     look::{
@@ -99,24 +99,6 @@ async fn s46_the_finalizers_of_others_stay_and_their_service_is_none_of_our_busi
     stage.strip_service("web").await;
     stage.service_is_gone("web").await;
     assert_eq!(stage.mock.calls(DELETE).await, 1);
-}
-
-///
-#[tokio::test]
-async fn q5_a_removed_finalizer_is_restored() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    stage.only_events(&service, &MADE).await;
-    stage.strip_service("web").await;
-    stage
-        .service_that("web", "has its finalizer", |service| {
-            finalizers(service) == [FINALIZER]
-        })
-        .await;
-    // It is as it was: there is nothing to ensure.
-    stage.silent(Duration::from_millis(500)).await;
-    assert_eq!(stage.mock.changes().await, [1, 0, 0]);
-    stage.only_events(&service, &MADE).await;
 }
 
 /// S-15, S-60, Q-5: upstream leaves the load balancer behind and goes on giving it targets. The Service is gone, so that its

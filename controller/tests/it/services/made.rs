@@ -165,48 +165,6 @@ async fn s39_h3_h4_a_load_balancer_is_what_its_service_says() {
     }
 }
 
-/// Upstream's `Test_ServiceLoadBalancerDisableAllocateNodePorts`, and those that switch it.
-#[tokio::test]
-async fn node_ports_are_there_or_not_as_the_service_says() {
-    let stage = quick(&[]).start().await;
-    let ports_of = async |uid: &str| {
-        let made = stage.mock.load_balancer(uid).await.unwrap();
-        let ports = made.ports.iter().map(|port| port.node_port);
-        ports.collect::<Vec<_>>()
-    };
-    let without = json!({"spec": {"allocateLoadBalancerNodePorts": false}});
-    let service = stage.serve(load_balancer_with("web", without)).await;
-    assert_eq!(node_ports(&service), [0]);
-    assert_eq!(ports_of(uid(&service)).await, [0]);
-
-    let with = json!({"spec": {"allocateLoadBalancerNodePorts": true}});
-    let changed = stage.change_service("web", with).await;
-    assert_ne!(node_ports(&changed), [0]);
-    stage.mock.was_called(ENSURE, 2).await;
-    assert_eq!(ports_of(uid(&service)).await, node_ports(&changed));
-
-    // To allocate none takes none away; only their owner does.
-    let ports = json!([{"name": "http", "protocol": "TCP", "port": 80, "nodePort": 0}]);
-    let none = json!({"spec": {"allocateLoadBalancerNodePorts": false, "ports": ports}});
-    let changed = stage.change_service("web", none).await;
-    assert_eq!(node_ports(&changed), [0]);
-    stage.mock.was_called(ENSURE, 3).await;
-    assert_eq!(ports_of(uid(&service)).await, [0]);
-}
-
-/// S-30, S-32.
-#[tokio::test]
-async fn s32_without_nodes_the_load_balancer_is_made_all_the_same() {
-    let stage = alone(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    let event = stage.event(&service, "UnAvailableLoadBalancer").await;
-    assert_eq!(event.type_.as_deref(), Some("Warning"));
-    let message = "There are no available nodes for LoadBalancer";
-    assert_eq!(event.message.as_deref(), Some(message));
-    stage.event(&service, "EnsuredLoadBalancer").await;
-    assert_eq!(stage.mock.targets(uid(&service)).await, [""; 0]);
-}
-
 /// S-34, S-43, S-55, Q-29.
 #[tokio::test]
 async fn s34_a_service_that_another_controller_manages_is_left_alone() {

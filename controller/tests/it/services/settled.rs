@@ -92,60 +92,6 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
     }
 }
 
-/// Beside its own provider, which has never heard of any load balancer.
-#[tokio::test]
-async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {
-    let setup = Setup::without_provider()
-        .flag("--controllers=service-lb-controller")
-        .machines(super::fleet(2));
-    let cluster = setup.prepare().await;
-    let mut leader = cluster.replica("leader").await;
-    leader.leads().await;
-    let mut services = Vec::new();
-    for name in ["a", "b", "c"] {
-        services.push(cluster.serve(load_balancer(name)).await);
-    }
-    for service in &services {
-        cluster.only_events(service, &MADE).await;
-    }
-    cluster.targets_are_remembered().await;
-    let mut next = cluster.replica("next").await;
-    next.follows(&mut leader).await;
-    leader.controller.terminate().await;
-    next.leads().await;
-    let probe = cluster.serve(load_balancer("probe")).await;
-    assert_eq!(next.mock.changes().await, [1, 0, 0]);
-    for service in &services {
-        let name = service.metadata.name.as_deref().unwrap();
-        assert!(
-            next.writes_of(name).is_empty(),
-            "{:?}",
-            next.writes_of(name)
-        );
-        cluster.only_events(service, &MADE).await;
-    }
-    cluster.only_events(&probe, &MADE).await;
-}
-
-/// A provider that has forgotten everything but its cloud.
-#[tokio::test]
-async fn a_provider_that_restarts_is_asked_for_nothing_either() {
-    let state = tempfile::tempdir().unwrap();
-    let state = format!("--state={}", state.path().join("state.json").display());
-    let mut stage = elected(&[&state, "--state-interval=10ms", "--state-sync"])
-        .start()
-        .await;
-    stage.settled(5).await;
-    stage.mock.kill().await;
-    stage.restart_mock().await;
-    stage.at_work().await;
-    // The new mock counts from 0.
-    assert_eq!(stage.mock.changes().await, [1, 0, 1]);
-    stage.register(&Machine::new("new").initialized()).await;
-    stage.updated(5).await;
-    assert_eq!(stage.mock.updates().await, 5);
-}
-
 /// The set of nodes that all have is remembered too. S-44: a Service changed its type.
 #[tokio::test]
 async fn s44_changes_made_while_no_controller_ran_cost_the_services_and_nodes_that_they_are_about()

@@ -5,18 +5,17 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
-use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
+use outrigger_provider_mock::faults::Effect;
 use outrigger_testbed::nodes::Machine;
 use serde_json::{Value, json};
 use tonic::Code;
 
-use super::{ENSURE, GET, MADE, UPDATE, fleet, quick};
+use super::{ENSURE, GET, MADE, UPDATE, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer},
-    look::{addresses, reason, services::condition, uid},
+    look::{services::condition, uid},
     mock::load_balancers::{about, error},
-    stage::{Setup, Stage},
-    wait::{holds, until},
+    stage::Stage,
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -81,57 +80,6 @@ async fn s52_nodes_that_come_go_or_change_reach_all_load_balancers() {
     );
     let events = [&MADE[..], &["UpdatedLoadBalancer"; 6]].concat();
     stage.only_events(&one, &events).await;
-}
-
-/// The guest agents of all machines restart: the cloud shows the machines, and none of their IP addresses.
-#[tokio::test]
-async fn one_answer_of_host_names_alone_changes_neither_nodes_nor_load_balancers() {
-    let names = ["n-00000", "n-00001", "n-00002"];
-    let stage = Setup::synthesizing()
-        .flags(&[
-            "--controllers=cloud-node-controller,service-lb-controller",
-            "--node-status-update-frequency=1s",
-            "--load-balancer-update-idle=100ms",
-            "--load-balancer-update-ceiling=1s",
-        ])
-        .machines(Machine::numbered("n-", names.len()))
-        .start()
-        .await;
-    let mut before = Vec::new();
-    for name in names {
-        before.push(addresses(&stage.synced(name).await));
-    }
-    assert!(
-        before
-            .iter()
-            .flatten()
-            .any(|one| one.starts_with("InternalIP="))
-    );
-    stage.serve(load_balancer("web")).await;
-    let updates = stage.mock.updates().await;
-
-    let bad = Effect::BadAnswer(BadAnswer::HostnamesOnly);
-    let fault = Fault::on(Method::BatchGetInstances, bad).times(1);
-    stage.mock.inject(fault).await;
-    for name in names {
-        until(&format!("the Warning on {name}"), async || {
-            let node = stage.nodes().get(name).await.unwrap();
-            let events = stage.events_of(&node).await;
-            let kept = events
-                .iter()
-                .filter(|event| reason(event) == "AddressesKept");
-            holds(kept.count() == 1, || format!("{events:?}"))
-        })
-        .await;
-    }
-    // Two more sweeps.
-    let calls = stage.mock.asked().await;
-    stage.mock.was_asked(calls + 2 * names.len() as u64).await;
-    for (name, before) in names.iter().zip(&before) {
-        let node = stage.nodes().get(name).await.unwrap();
-        assert_eq!(&addresses(&node), before, "{name}");
-    }
-    assert_eq!(stage.mock.updates().await, updates);
 }
 
 /// k/k#133165, hcloud#519.
@@ -209,33 +157,6 @@ async fn a_kubelet_labels_its_node_and_not_with_a_protected_label() {
         .sends_to(uid(&free), &["n-00000", "n-00001"])
         .await;
     assert_eq!(stage.mock.targets(uid(&protected)).await, ["n-00000"]);
-}
-
-/// S-57: upstream makes a thousand calls of this, or two thousand.
-#[tokio::test]
-async fn s57_ten_nodes_that_join_are_two_calls_for_each_of_a_hundred_services_at_most() {
-    const SERVICES: u64 = 100;
-    // The defaults, without any flag of ours.
-    let setup = Setup::mock(&["--latency=5ms"])
-        .flag("--controllers=service-lb-controller")
-        .machines(fleet(2));
-    let stage = setup.start().await;
-    let uids = stage.serve_many(SERVICES as usize).await;
-    assert_eq!(stage.mock.updates().await, 0);
-    for n in 0..10 {
-        let machine = Machine::new(format!("new-{n}")).initialized();
-        stage.register(&machine).await;
-    }
-    until("all have all nodes", async || {
-        let all = stage.mock.load_balancers().await;
-        let done = all.iter().filter(|one| one.targets.len() == 12).count();
-        holds(done == uids.len(), || format!("{done} of {}", uids.len()))
-    })
-    .await;
-    let updates = stage.mock.updates().await;
-    println!("{updates} updates");
-    assert!(updates <= 2 * SERVICES, "{updates}");
-    assert_eq!(stage.mock.calls(ENSURE).await, SERVICES);
 }
 
 /// S-55, Q-34: an event with the names in order, and ensured at once; without S-55's question first.
