@@ -126,7 +126,7 @@ async fn the_first_signal_drains_and_the_second_ends_at_once() {
     assert!(serving.try_join_next().is_none(), "a call still runs");
 
     kill_process(getpid(), Signal::INT).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(2), serving.join_next()).await;
+    let ended = tokio::time::timeout(limit, serving.join_next()).await;
     let ended = ended
         .expect("the second signal was ignored")
         .unwrap()

@@ -194,7 +194,7 @@ func TestNodesBehindThoseThatHangAreReachedInTheEnd(t *testing.T) {
 	}
 	request.Items = append(request.Items, &v1.Node{Name: "last"})
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
 		cancel()
 		if err != nil {

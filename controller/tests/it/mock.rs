@@ -137,6 +137,12 @@ impl Mock {
         self.command(Control::Clear).await;
     }
 
+    /// How many faults are set and not used up.
+    pub(crate) async fn faults(&self) -> usize {
+        let status: Status = self.control.ask(&Control::Status).await.unwrap();
+        status.faults.len()
+    }
+
     /// How many nodes were asked about so far, each time counted.
     pub(crate) async fn asked(&self) -> u64 {
         let counts = self.counts().await;

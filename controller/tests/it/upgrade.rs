@@ -76,9 +76,6 @@ async fn cluster() -> Backstage {
     Setup::without_provider()
         .flags(&[
             "--leader-elect=true",
-            "--leader-elect-lease-duration=4s",
-            "--leader-elect-renew-deadline=3s",
-            "--leader-elect-retry-period=500ms",
             "--load-balancer-update-idle=100ms",
             "--load-balancer-update-ceiling=1s",
             "--node-status-update-frequency=2s",

@@ -15,7 +15,6 @@ use tokio::{
 
 use crate::{
     controller::plain,
-    mock::Mock,
     stage::Setup,
     wait::{DEADLINE, holds, until},
 };
@@ -141,23 +140,6 @@ async fn an_api_server_that_is_not_there_is_waited_for_and_keeps_no_process_from
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_waited_for() {
-    let mut stage = Setup::without_provider().start().await;
-    let endpoint = Mock::endpoint(stage.dir());
-    let sentence = format!("no provider answers at {endpoint}: ");
-    let line = stage.controller.says(&["WARN", &sentence]).await;
-    let question = "is it running, and is this its endpoint?";
-    assert!(line.contains(question), "{line}");
-    let pid = stage.controller.pid();
-    stage.register(&Machine::new("waiting")).await;
-    stage.untouched("waiting", Duration::from_millis(500)).await;
-    assert_eq!(stage.controller.lines(&sentence), 1);
-    stage.start_mock(&["--synthesize-instances"]).await;
-    stage.synced("waiting").await;
-    assert_eq!(stage.controller.pid(), pid);
-}
-
-#[tokio::test]
 async fn sigint_ends_it_as_sigterm_does() {
     let mut stage = Setup::synthesizing().start().await;
     stage.register(&Machine::new("before")).await;
@@ -187,7 +169,8 @@ async fn a_second_sigterm_ends_it_at_once() {
     stage.controller.signal(Signal::TERM);
     let status = stage.controller.ended().await;
     let took = signalled.elapsed();
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    // The write would have 25 s to end.
+    assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(status.code(), Some(1), "{status}");
     let log = stage.controller.log();
     assert!(log.contains("second termination signal"), "{log}");
