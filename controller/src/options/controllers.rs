@@ -180,31 +180,27 @@ mod tests {
         }
     }
 
-    /// Another program of the cluster may allocate.
+    /// Another program may allocate, labels are legacy, and approvals need a right that the others do without.
     #[test]
-    fn star_does_not_enable_the_allocator_of_pod_cidrs() {
-        let all = "cloud-node cloud-node-lifecycle nodeipam route service";
-        check("*,node-ipam", all);
-        check("nodeipam,*", all);
-        check("*,-nodeipam", ALL);
-    }
-
-    /// Legacy: an operator asks for it.
-    #[test]
-    fn star_does_not_enable_labels_of_volumes() {
-        let all = "cloud-node cloud-node-lifecycle route persistentvolume-labels service";
-        check("*,persistentvolume-labels", all);
-        check("persistentvolume-labels-controller,*", all);
-        check("*,-persistentvolume-labels", ALL);
-    }
-
-    /// It needs a right that the others do without: an operator asks for it.
-    #[test]
-    fn star_does_not_enable_the_approval_of_serving_certificates() {
-        let all = "cloud-node cloud-node-lifecycle kubelet-serving-approving route service";
-        check("*,kubelet-serving-approving", all);
-        check("kubelet-serving-approving-controller,*", all);
-        check("*,-kubelet-serving-approving", ALL);
+    fn star_does_not_enable_what_an_operator_has_to_ask_for() {
+        for (name, all) in [
+            (
+                "nodeipam",
+                "cloud-node cloud-node-lifecycle nodeipam route service",
+            ),
+            (
+                "persistentvolume-labels",
+                "cloud-node cloud-node-lifecycle route persistentvolume-labels service",
+            ),
+            (
+                "kubelet-serving-approving",
+                "cloud-node cloud-node-lifecycle kubelet-serving-approving route service",
+            ),
+        ] {
+            check(&format!("*,{name}"), all);
+            check(&format!("{name},*"), all);
+            check(&format!("*,-{name}"), ALL);
+        }
     }
 
     #[test]

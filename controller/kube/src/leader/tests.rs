@@ -379,22 +379,6 @@ async fn an_annotation_that_is_taken_back_may_still_be_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_under_its_leader_is_made_again() {
-    for is_deaf in [false, true] {
-        let store = Store::default();
-        let a = Replica::start(&store, "a");
-        let leading = a.leading().await;
-        if is_deaf {
-            store.deafen();
-        }
-        store.delete();
-        secs(5).await;
-        assert_eq!(store.holder(), "a");
-        assert!(leading.is_valid_now());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn only_the_leader_annotates() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
