@@ -30,7 +30,7 @@ use outrigger_core::{
     go_duration,
     volume::{Stage, VolumeView, left_alone, plan},
 };
-use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 use serde_json::value::RawValue;
 use tokio::{
     sync::Semaphore,
@@ -48,7 +48,7 @@ use outrigger_kube::{patch::Operation, volumes};
 use outrigger_provider::{Error, Provider, VolumeLookup};
 use outrigger_runtime::{
     log_repeated, metric_families,
-    telemetry::{Repeats, TextLabels},
+    telemetry::{Labelled, Repeats},
 };
 
 /// The name in `--webhooks`, in metrics, and behind a slash in the path.
@@ -305,29 +305,23 @@ fn answer_within(query: Option<&str>) -> Duration {
 /// Upstream's.
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
+const LABELS: [&str; 2] = ["code", "webhook"];
+
 metric_families! {
     /// `cloud_provider_webhook_*`, where successes count too (not Q-26).
     pub struct WebhookMetrics {
-        requests: Family<TextLabels<2>, Counter>,
+        requests: Labelled<2, Counter> = Labelled::by(LABELS),
             "cloud_provider_webhook_request", "Requests to admission webhooks, by code of the answer";
-        durations: Family<TextLabels<2>, Histogram, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+        durations: Labelled<2, Histogram> = Labelled::made_by(LABELS, || Histogram::new(BUCKETS)),
             "cloud_provider_webhook_request_duration_seconds", "Duration of requests to admission webhooks";
     }
 }
 
 impl WebhookMetrics {
-    /// One series of each family, for tests of a whole scrape.
-    #[cfg(test)]
-    pub fn sample(&self) {
-        self.answered(StatusCode::OK, Duration::ZERO);
-    }
-
     fn answered(&self, code: StatusCode, took: Duration) {
-        let code = code.as_u16().to_string();
-        let labels = [("code", code), ("webhook", WEBHOOK.to_owned())];
-        self.requests.get_or_create(&labels).inc();
-        let durations = self.durations.get_or_create(&labels);
-        durations.observe(took.as_secs_f64());
+        let labels = [code.as_str(), WEBHOOK].map(str::to_owned);
+        self.requests.of(labels.clone()).inc();
+        self.durations.of(labels).observe(took.as_secs_f64());
     }
 }
 

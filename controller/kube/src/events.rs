@@ -22,9 +22,9 @@ use outrigger_core::text;
 use outrigger_runtime::{
     clock::time_of_day,
     log_repeated, metric_families,
-    telemetry::{Labels, Repeats},
+    telemetry::{Labelled, Repeats},
 };
-use prometheus_client::metrics::{counter::Counter, family::Family};
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use tokio::{
     sync::{
@@ -50,26 +50,26 @@ const QUEUE: usize = 10_000;
 metric_families! {
     /// Counters of events, each of which exists from the start.
     pub struct EventMetrics {
-        written: Family<Labels<1>, Counter> = of(["created", "repeated"]),
+        written: Labelled<1, Counter> = of(["created", "repeated"]),
             "outrigger_events_written", "Writes of events that the API server accepted";
-        dropped: Family<Labels<1>, Counter> = of(["overflow", "spam", "shutdown"]),
+        dropped: Labelled<1, Counter> = of(["overflow", "spam", "shutdown"]),
             "outrigger_events_dropped", "Events that were never sent to the API server";
-        failed: Family<Labels<1>, Counter> = of(["refused", "unreachable"]),
+        failed: Labelled<1, Counter> = of(["refused", "unreachable"]),
             "outrigger_events_failed", "Writes of events that were given up";
     }
 }
 
 /// Counters by `reason`.
-fn of<const N: usize>(reasons: [&'static str; N]) -> Family<Labels<1>, Counter> {
-    let family = Family::default();
+fn of<const N: usize>(reasons: [&'static str; N]) -> Labelled<1, Counter> {
+    let counters = Labelled::by(["reason"]);
     for reason in reasons {
-        count(&family, reason, 0);
+        counters.of([reason]);
     }
-    family
+    counters
 }
 
-fn count(family: &Family<Labels<1>, Counter>, reason: &'static str, events: u64) {
-    family.get_or_create(&[("reason", reason)]).inc_by(events);
+fn count(counters: &Labelled<1, Counter>, reason: &'static str) {
+    counters.of([reason]).inc();
 }
 
 /// An event before it is written.
@@ -150,7 +150,7 @@ impl Recorder {
             Err(TrySendError::Full(_)) => "overflow",
             Err(TrySendError::Closed(_)) => "shutdown",
         };
-        count(&self.events.metrics.dropped, reason, 1);
+        count(&self.events.metrics.dropped, reason);
     }
 }
 
@@ -203,7 +203,7 @@ impl EventWriter {
             }
             match self.memory.observe(&event) {
                 Some(record) => self.write(&event, &record).await,
-                None => count(&self.metrics.dropped, "spam", 1),
+                None => count(&self.metrics.dropped, "spam"),
             }
         }
     }
@@ -213,10 +213,10 @@ impl EventWriter {
         let mut pause = PAUSE.mul_f64(fastrand::f64());
         for tries in 1.. {
             let error = match attempt(&self.api, event, record).await {
-                Ok(written) => return count(&self.metrics.written, written, 1),
+                Ok(written) => return count(&self.metrics.written, written),
                 // The answer to an earlier try got lost.
                 Err(ApiError::Status { code: 409, .. }) if tries > 1 => {
-                    return count(&self.metrics.written, CREATED, 1);
+                    return count(&self.metrics.written, CREATED);
                 }
                 Err(error) => error,
             };
@@ -225,10 +225,10 @@ impl EventWriter {
                 "event cannot be written"
             );
             if !may_heal(&error) {
-                return count(&self.metrics.failed, "refused", 1);
+                return count(&self.metrics.failed, "refused");
             }
             if tries == TRIES {
-                return count(&self.metrics.failed, "unreachable", 1);
+                return count(&self.metrics.failed, "unreachable");
             }
             sleep(pause).await;
             pause = PAUSE;

@@ -23,8 +23,8 @@ use outrigger_core::{
     event::{EventContent, ObjectRef},
     lease::Durations,
 };
-use outrigger_runtime::{metric_families, telemetry::TextLabels};
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use outrigger_runtime::{metric_families, telemetry::Labelled};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use crate::watch::Sight;
 
@@ -72,32 +72,24 @@ pub type OnEvent = Arc<dyn Fn(ObjectRef, EventContent) + Send + Sync>;
 metric_families! {
     /// Upstream's `leader_election_*` (M-60), by the name of the lease; a lock's series appear with its elector.
     pub struct LeaderMetrics {
-        leading: Family<TextLabels<1>, Gauge>,
+        leading: Labelled<1, Gauge> = Labelled::by(["name"]),
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name";
-        slow: Family<TextLabels<1>, Counter>,
+        slow: Labelled<1, Counter> = Labelled::by(["name"]),
             "leader_election_slowpath",
             "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name";
     }
 }
 
 impl LeaderMetrics {
-    /// A series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        self.leading("cloud-controller-manager", true);
-        self.slow("cloud-controller-manager");
-    }
-
     fn leading(&self, lease: &str, leading: bool) {
-        self.leading
-            .get_or_create(&[("name", lease.to_owned())])
-            .set(i64::from(leading));
+        let gauge = self.leading.of([lease.to_owned()]);
+        gauge.set(i64::from(leading));
     }
 
     /// A renewal that had to read the lease first.
     fn slow(&self, lease: &str) {
-        self.slow.get_or_create(&[("name", lease.to_owned())]).inc();
+        self.slow.of([lease.to_owned()]).inc();
     }
 }
 

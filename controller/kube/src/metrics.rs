@@ -3,14 +3,8 @@
 use std::time::Duration;
 
 use http::{Method, Uri};
-use prometheus_client::metrics::{
-    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
-};
-
-use outrigger_runtime::{
-    metric_families,
-    telemetry::{Labels, TextLabels},
-};
+use outrigger_runtime::{metric_families, telemetry::Labelled};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
 const LATENCY: [f64; 12] = [
@@ -23,37 +17,28 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
     parameters.any(|parameter| parameter == "watch=true")
 }
 
-type Histograms = Family<TextLabels<2>, Histogram, fn() -> Histogram>;
-
-fn latency() -> Histogram {
-    Histogram::new(LATENCY)
+/// Latencies by verb and host.
+fn latencies() -> Labelled<2, Histogram> {
+    Labelled::made_by(["verb", "host"], || Histogram::new(LATENCY))
 }
 
 metric_families! {
     /// Requests to the API server: `rest_client_*`.
     pub struct ClientMetrics {
-        requests: Family<TextLabels<3>, Counter>,
+        requests: Labelled<3, Counter> = Labelled::by(["code", "method", "host"]),
             "rest_client_requests", "Number of HTTP requests, partitioned by status code, method, and host";
-        duration: Histograms = Family::new_with_constructor(latency),
+        duration: Labelled<2, Histogram> = latencies(),
             "rest_client_request_duration_seconds", "Request latency in seconds. Broken down by verb, and host";
-        waited: Histograms = Family::new_with_constructor(latency),
+        waited: Labelled<2, Histogram> = latencies(),
             "rest_client_rate_limiter_duration_seconds",
             "Client side rate limiter latency in seconds. Broken down by verb, and host";
     }
 }
 
 impl ClientMetrics {
-    /// A series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        let (host, time) = ("127.0.0.1:6443", Duration::from_millis(1));
-        self.waited(&Method::GET, host, time);
-        self.answered(&Method::GET, false, host, Some(200), time);
-        self.answered(&Method::GET, false, host, None, time);
-    }
-
     pub(super) fn waited(&self, method: &Method, host: &str, time: Duration) {
-        observe(&self.waited, method, host, time);
+        let histogram = self.waited.of([method.as_str(), host].map(str::to_owned));
+        histogram.observe(time.as_secs_f64());
     }
 
     pub(super) fn answered(
@@ -65,46 +50,24 @@ impl ClientMetrics {
         time: Duration,
     ) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = [
-            ("code", code),
-            ("method", method.to_string()),
-            ("host", host.to_owned()),
-        ];
-        self.requests.get_or_create(&labels).inc();
+        let [method, host] = [method.as_str(), host].map(str::to_owned);
         if !watch {
-            observe(&self.duration, method, host, time);
+            let histogram = self.duration.of([method.clone(), host.clone()]);
+            histogram.observe(time.as_secs_f64());
         }
+        self.requests.of([code, method, host]).inc();
     }
-}
-
-fn observe(histograms: &Histograms, method: &Method, host: &str, time: Duration) {
-    let labels = [("verb", method.to_string()), ("host", host.to_owned())];
-    histograms
-        .get_or_create(&labels)
-        .observe(time.as_secs_f64());
 }
 
 metric_families! {
     /// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
     pub struct WatchMetrics {
-        pub(super) objects: Family<Labels<1>, Gauge>,
+        pub(super) objects: Labelled<1, Gauge> = Labelled::by(["resource"]),
             "outrigger_store_objects", "Objects held in memory, by resource";
-        pub(super) restarts: Family<Labels<2>, Counter>,
+        pub(super) restarts: Labelled<2, Counter> = Labelled::by(["resource", "reason"]),
             "outrigger_watch_restarts", "Watches that ended and were started again, by resource and reason";
-        pub(super) undecodable: Family<Labels<1>, Gauge>,
+        pub(super) undecodable: Labelled<1, Gauge> = Labelled::by(["resource"]),
             "outrigger_store_undecodable_objects",
             "Objects that the API server shows and that cannot be decoded, by resource; the last view of each is kept";
-    }
-}
-
-impl WatchMetrics {
-    /// A series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        let resource = [("resource", "nodes")];
-        self.objects.get_or_create(&resource).set(1);
-        self.undecodable.get_or_create(&resource).set(1);
-        let restart = [("resource", "nodes"), ("reason", "ended")];
-        self.restarts.get_or_create(&restart).inc();
     }
 }

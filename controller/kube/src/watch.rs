@@ -171,8 +171,7 @@ impl<V: View> Reflector<V> {
 
     fn ended(&self, end: &End) {
         let resource = V::RESOURCE.name;
-        let labels = [("resource", resource), ("reason", end.label())];
-        self.metrics.restarts.get_or_create(&labels).inc();
+        self.metrics.restarts.of([resource, end.label()]).inc();
         match end {
             End::Failed(error) => {
                 self.health.failed(error);
@@ -329,11 +328,10 @@ impl<V: View> Reflector<V> {
 
     fn count(&self) {
         let resource = V::RESOURCE.name;
-        let labels = [("resource", resource)];
         let objects = self.store.len() as i64;
-        self.metrics.objects.get_or_create(&labels).set(objects);
-        let undecodable = self.metrics.undecodable.get_or_create(&labels);
-        undecodable.set(self.undecodable.lock().len() as i64);
+        self.metrics.objects.of([resource]).set(objects);
+        let undecodable = self.undecodable.lock().len() as i64;
+        self.metrics.undecodable.of([resource]).set(undecodable);
         if self.store.lacks_room() {
             log_repeated!(
                 warn,

@@ -26,7 +26,7 @@ use outrigger_core::{
     node::{NodeView, instance::is_same_question},
 };
 use parking_lot::Mutex;
-use prometheus_client::metrics::{counter::Counter, family::Family};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
@@ -44,7 +44,7 @@ use outrigger_kube::{
 };
 use outrigger_provider::LookupPurpose;
 use outrigger_runtime::{
-    backoff::Backoff, clock::time_of_day, log_repeated, metric_families, telemetry::Labels,
+    backoff::Backoff, clock::time_of_day, log_repeated, metric_families, telemetry::Labelled,
 };
 
 /// Name of the loop in `--controllers` and in its health check.
@@ -285,7 +285,7 @@ impl ControlLoop for KubeletServing {
 metric_families! {
     /// `outrigger_kubelet_serving_*`.
     pub struct CsrMetrics {
-        requests: Family<Labels<2>, Counter>,
+        requests: Labelled<2, Counter> = Labelled::by(["result", "reason"]),
             "outrigger_kubelet_serving_requests",
             "Requests for serving certificates that were approved or left alone, and tries that failed, by reason";
     }
@@ -293,14 +293,6 @@ metric_families! {
 
 impl CsrMetrics {
     fn counted(&self, result: &'static str, reason: &'static str) {
-        self.requests
-            .get_or_create_owned(&[("result", result), ("reason", reason)])
-            .inc();
-    }
-
-    /// A series in each family.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        self.counted("approved", "");
+        self.requests.of([result, reason]).inc();
     }
 }

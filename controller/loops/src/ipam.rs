@@ -113,7 +113,7 @@ impl IpamState {
     fn report(&self, node: &NodeView, problems: Vec<PodCidrProblem>) {
         for problem in problems {
             let reason = problem.reason;
-            self.metrics.problem(reason);
+            self.metrics.problems.of([reason]).inc();
             warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
             let event = EventContent::warning(reason, &problem.to_string());
             self.parts.node_event(node, event);

@@ -206,7 +206,7 @@ impl ControlLoop for NodeRoute {
 
     fn measure(&self) {
         let routes = self.state.findings().table.iter().count();
-        self.metrics.routes(routes);
+        self.metrics.routes.set(routes as i64);
     }
 
     async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority, (): ()) -> Outcome {

@@ -4,20 +4,14 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 
 use outrigger_api::v1::{ErrorReason, QuotaStatus};
 use outrigger_core::cluster_uid::ClusterUid;
+use outrigger_runtime::{metric_families, telemetry::Labelled};
 use prometheus_client::metrics::{
     counter::Counter,
-    family::Family,
     gauge::Gauge,
     histogram::{Histogram, exponential_buckets},
 };
 
 use super::{Error, ProviderState, Session, error};
-use outrigger_runtime::{
-    metric_families,
-    telemetry::{Labels, TextLabels},
-};
-
-type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
 
 // 1 ms to 2 min: from a provider that answers out of its cache to the longest deadline.
 fn durations() -> Histogram {
@@ -28,28 +22,28 @@ metric_families! {
     /// All metrics of the provider, `outrigger_provider_…`. Labels come from closed sets, except names that the
     /// provider chooses: these are bounded in number and replaced, never added to.
     pub struct ProviderMetrics {
-        cluster_uid: Family<Labels<1>, Gauge>,
+        cluster_uid: Labelled<1, Gauge> = Labelled::by(["state"]),
             "outrigger_cluster_uid", "1 for what is known of the UID of the cluster";
-        node_effects_dropped: Counter,
+        pub(super) node_effects_dropped: Counter,
             "outrigger_node_effects_dropped",
             "Events, annotations and conditions of the provider that were not written to Nodes";
-        durations: Durations = Family::new_with_constructor(durations),
+        durations: Labelled<3, Histogram> = Labelled::made_by(["rpc", "code", "reason"], durations),
             "outrigger_provider_rpc_duration_seconds", "How long calls to the provider took, by how they ended";
-        in_flight: Family<Labels<1>, Gauge>,
+        in_flight: Labelled<1, Gauge> = Labelled::by(["rpc"]),
             "outrigger_provider_rpc_in_flight", "Calls to the provider that have not ended";
         connected: Gauge,
             "outrigger_provider_connected", "Whether a connection is up and a handshake was made on it";
-        state: Family<Labels<1>, Gauge>,
+        state: Labelled<1, Gauge> = Labelled::by(["state"]),
             "outrigger_provider_state", "1 for the state that the provider is in";
-        paused: Family<Labels<2>, Counter<f64, AtomicU64>>,
+        paused: Labelled<2, Counter<f64, AtomicU64>> = Labelled::by(["class", "reason"]),
             "outrigger_provider_class_paused_seconds",
             "Pauses of a class of calls that the provider's errors asked for";
-        quota_limit: Family<TextLabels<1>, Gauge<f64, AtomicU64>>,
+        quota_limit: Labelled<1, Gauge<f64, AtomicU64>> = Labelled::by(["quota"]),
             "outrigger_provider_quota_limit", "The cloud's quota, as the provider reports it";
-        quota_remaining: Family<TextLabels<1>, Gauge<f64, AtomicU64>>,
+        quota_remaining: Labelled<1, Gauge<f64, AtomicU64>> = Labelled::by(["quota"]),
             "outrigger_provider_quota_remaining",
             "The remaining part of the cloud's quota, as the provider reports it";
-        info: Family<TextLabels<3>, Gauge>,
+        info: Labelled<3, Gauge> = Labelled::by(["name", "version", "minor"]),
             "outrigger_provider_info", "1 for the provider that is connected";
     }
 }
@@ -57,52 +51,29 @@ metric_families! {
 impl ProviderMetrics {
     pub(super) fn cluster_uid(&self, uid: &ClusterUid) {
         for state in ClusterUid::STATES {
-            let gauge = self.cluster_uid.get_or_create(&[("state", state)]);
+            let gauge = self.cluster_uid.of([state]);
             gauge.set(i64::from(state == uid.as_str()));
         }
     }
 
-    /// One series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        drop(self.started("GetStatus"));
-        self.ended("GetStatus", Duration::from_millis(1), None);
-        self.state(&ProviderState::Ready);
-        self.cluster_uid(&ClusterUid::judge(None, None));
-        self.paused("instances", "rate_limited", Duration::from_secs(1));
-        self.quotas(&[QuotaStatus {
-            name: "reads \"per\" second\n".into(),
-            limit: 100,
-            remaining: 7,
-            resets_at: None,
-        }]);
-        let labels = ["name", "version", "minor"].map(|name| (name, "\\".to_owned()));
-        self.info.get_or_create(&labels).set(1);
-    }
-
     pub(super) fn started(&self, rpc: &'static str) -> CallInFlight {
-        let gauge = self.in_flight.get_or_create_owned(&[("rpc", rpc)]);
+        let gauge = self.in_flight.of([rpc]);
         gauge.inc();
         CallInFlight(gauge)
     }
 
     pub(super) fn ended(&self, rpc: &'static str, took: Duration, error: Option<&Error>) {
         let (code, reason) = error.map_or(("OK", "none"), outcome);
-        let labels = [("rpc", rpc), ("code", code), ("reason", reason)];
-        self.durations
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
+        let histogram = self.durations.of([rpc, code, reason]);
+        histogram.observe(took.as_secs_f64());
     }
 
     pub(super) fn connected(&self, session: &Session) {
         self.connected.set(1);
         self.info.clear();
-        let labels = [
-            ("name", session.name.to_string()),
-            ("version", session.version.to_string()),
-            ("minor", session.minor.to_string()),
-        ];
-        self.info.get_or_create(&labels).set(1);
+        let minor = session.minor.to_string();
+        let labels = [&*session.name, &session.version, &minor].map(str::to_owned);
+        self.info.of(labels).set(1);
     }
 
     pub(super) fn disconnected(&self) {
@@ -112,7 +83,7 @@ impl ProviderMetrics {
 
     pub(super) fn state(&self, now: &ProviderState) {
         for state in ProviderState::LABELS {
-            let gauge = self.state.get_or_create_owned(&[("state", state)]);
+            let gauge = self.state.of([state]);
             gauge.set(i64::from(state == now.as_str()));
         }
     }
@@ -121,26 +92,16 @@ impl ProviderMetrics {
         self.quota_limit.clear();
         self.quota_remaining.clear();
         for quota in quotas {
-            let labels = [("quota", quota.name.clone())];
-            self.quota_limit
-                .get_or_create(&labels)
-                .set(quota.limit as f64);
-            self.quota_remaining
-                .get_or_create(&labels)
-                .set(quota.remaining as f64);
+            let limit = self.quota_limit.of([quota.name.clone()]);
+            limit.set(quota.limit as f64);
+            let remaining = self.quota_remaining.of([quota.name.clone()]);
+            remaining.set(quota.remaining as f64);
         }
     }
 
     pub(super) fn paused(&self, class: &'static str, reason: &'static str, pause: Duration) {
-        let labels = [("class", class), ("reason", reason)];
-        self.paused
-            .get_or_create(&labels)
-            .inc_by(pause.as_secs_f64());
-    }
-
-    /// So many effects of one answer were left out.
-    pub(super) fn node_effects_dropped(&self, effects: usize) {
-        self.node_effects_dropped.inc_by(effects as u64);
+        let counter = self.paused.of([class, reason]);
+        counter.inc_by(pause.as_secs_f64());
     }
 }
 

@@ -256,10 +256,9 @@ impl Provider {
         };
         let allowed = session.node_effects.clone().unwrap_or_default();
         let effects = session.effects(raw, &allowed, &node.uid, node);
-        self.caller
-            .shared
-            .metrics
-            .node_effects_dropped(effects.dropped.count());
+        let metrics = &self.caller.shared.metrics;
+        let count = effects.dropped.count() as u64;
+        metrics.node_effects_dropped.inc_by(count);
         self.log_dropped_effects("node", &node.name, &effects.dropped);
         effects
     }

@@ -10,6 +10,8 @@
 pub mod near;
 
 use std::{
+    borrow::Cow,
+    cell::Cell,
     io::{Result, Write},
     sync::{Arc, LazyLock},
 };
@@ -20,6 +22,27 @@ use tracing::{
     subscriber::{DefaultGuard, NoSubscriber},
 };
 use tracing_subscriber::fmt;
+
+thread_local! {
+    static IS_SAMPLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `make` makes, with a series in each family of metrics that it makes on this thread.
+pub fn sampled<T>(make: impl FnOnce() -> T) -> T {
+    IS_SAMPLED.set(true);
+    let made = make();
+    IS_SAMPLED.set(false);
+    made
+}
+
+type MakeLabel = fn(&'static str) -> (&'static str, Cow<'static, str>);
+
+/// Adds a series, if one is asked for, whose labels have to be escaped.
+pub(crate) fn sample(add: impl FnOnce(MakeLabel)) {
+    if IS_SAMPLED.get() {
+        add(|name| (name, "a \"b\"\n\\".into()));
+    }
+}
 
 /// Beside a single subscriber, tracing asks the thread that reaches a line first whether it is wanted, and
 /// remembers the answer for all threads.

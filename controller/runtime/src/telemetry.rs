@@ -1,5 +1,6 @@
 //! Log lines, and the metrics that every component of Kubernetes has.
 
+mod labelled;
 mod logs;
 mod process;
 mod repeats;
@@ -12,15 +13,10 @@ use prometheus_client::{
 use crate::VERSION;
 
 pub use self::{
+    labelled::Labelled,
     logs::{Format, Logging, Telemetry},
     repeats::Repeats,
 };
-
-/// Labels of a metric, fixed texts: names and values.
-pub type Labels<const N: usize> = [(&'static str, &'static str); N];
-
-/// Labels of a metric, some of whose values are no fixed texts.
-pub type TextLabels<const N: usize> = [(&'static str, String); N];
 
 /// Declares a struct of metrics with a `register` for all of them; its default is not registered.
 ///
@@ -31,7 +27,7 @@ pub type TextLabels<const N: usize> = [(&'static str, String); N];
 /// metric_families! {
 ///     /// `outrigger_example_*`.
 ///     pub struct ExampleMetrics {
-///         calls: Family<Labels<1>, Counter>,
+///         calls: Labelled<1, Counter> = Labelled::by(["result"]),
 ///             "outrigger_example_calls", "Calls, by result";
 ///         durations: Histogram = Histogram::new(BUCKETS),
 ///             "outrigger_example_duration_seconds", "How long calls took";
@@ -89,7 +85,7 @@ pub fn register(registry: &mut Registry) {
 /// The build that runs. `go_version` is left out. In a build that does not know its origin the three labels about it are empty,
 /// which to Prometheus is the same as no labels.
 fn register_build(registry: &mut Registry) {
-    let info = Family::<Labels<8>, Gauge>::default();
+    let info = Family::<[(&str, &str); 8], Gauge>::default();
     // Release builds set these.
     let of_build = Option::<&'static str>::unwrap_or_default;
     let labels = [
@@ -125,7 +121,7 @@ pub const PLATFORM: &str = if cfg!(target_arch = "aarch64") {
 metric_families! {
     /// The loops that run in this process (M-50). A loop that was never started has no series.
     pub struct RunningControllers {
-        running: Family<Labels<2>, Gauge>,
+        running: Labelled<2, Gauge> = Labelled::by(["name", "manager"]),
             "running_managed_controllers", "Indicates where instances of a controller are currently running";
     }
 }
@@ -139,8 +135,7 @@ impl RunningControllers {
     /// Shows that `name` runs for as long as the answer lives. Names are the short ones of before
     /// the canonical ones, as upstream's.
     pub fn started(&self, name: &'static str) -> Running {
-        let labels = [("name", name), ("manager", "cloud-controller-manager")];
-        let gauge = self.running.get_or_create_owned(&labels);
+        let gauge = self.running.of([name, "cloud-controller-manager"]);
         gauge.set(1);
         Running(gauge)
     }

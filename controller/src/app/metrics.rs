@@ -47,25 +47,13 @@ mod tests {
     use super::Metrics;
     use crate::server::fixture::{Cluster, Identity, Reply, Running, begin};
     use outrigger_loops::queue::Queue;
-    use outrigger_runtime::{backoff::Backoff, telemetry};
+    use outrigger_runtime::{backoff::Backoff, fixture::sampled, telemetry};
 
     /// A server whose registry is the program's, with a series in each family.
     async fn serve() -> (Running, Queue<u8>) {
         let mut registry = Registry::default();
         telemetry::register(&mut registry);
-        let metrics = Metrics::register(&mut registry);
-        metrics.client.sample();
-        metrics.csr.sample();
-        metrics.leader.sample();
-        metrics.ipam.sample();
-        metrics.lifecycle.sample();
-        metrics.node.sample();
-        metrics.provider.sample();
-        metrics.route.sample();
-        metrics.service.sample();
-        metrics.watch.sample();
-        metrics.webhook.sample();
-        let _stopped = metrics.controllers.started("cloud-node");
+        let metrics = sampled(|| Metrics::register(&mut registry));
         let queue = Queue::new("Nodes", Backoff::default(), &metrics.queues);
         let server = begin(|_| {}, Cluster::new(), registry);
         server.access.look_up().await;

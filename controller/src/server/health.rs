@@ -13,11 +13,11 @@ use axum::{
 use http::StatusCode;
 use outrigger_runtime::{
     log_repeated, metric_families,
-    telemetry::{Repeats, TextLabels},
+    telemetry::{Labelled, Repeats},
 };
 use parking_lot::RwLock;
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
 
@@ -76,9 +76,9 @@ impl Checks {
 
 metric_families! {
     struct CheckMetrics {
-        latest: Family<TextLabels<2>, Gauge>,
+        latest: Labelled<2, Gauge> = Labelled::by(["name", "type"]),
             "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck";
-        total: Family<TextLabels<3>, Counter>,
+        total: Labelled<3, Counter> = Labelled::by(["name", "type", "status"]),
             "kubernetes_healthchecks", "[STABLE] This metric records the results of all healthcheck";
     }
 }
@@ -197,15 +197,12 @@ impl Health {
     }
 
     fn observe(&self, check: &str, ok: bool) {
-        let [check, path] = [("name", check.to_owned()), ("type", self.name.to_owned())];
-        let latest = self
-            .metrics
-            .latest
-            .get_or_create(&[check.clone(), path.clone()]);
+        let of_check = [check, self.name].map(str::to_owned);
+        let latest = self.metrics.latest.of(of_check);
         latest.set(i64::from(ok));
         let status = if ok { "success" } else { "error" };
-        let outcome = [check, path, ("status", status.to_owned())];
-        self.metrics.total.get_or_create(&outcome).inc();
+        let outcome = [check, self.name, status].map(str::to_owned);
+        self.metrics.total.of(outcome).inc();
     }
 }
 

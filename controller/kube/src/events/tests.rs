@@ -150,7 +150,7 @@ impl Rig {
             "refused" | "unreachable" => &self.metrics.failed,
             _ => &self.metrics.dropped,
         };
-        family.get_or_create(&[("reason", result)]).get()
+        family.of([result]).get()
     }
 
     /// When each request came, in milliseconds since the start.

@@ -112,7 +112,7 @@ impl NodeIpam {
             PodCidrStep::Refuse(problem) => {
                 let reason = problem.reason;
                 if self.wait(&node, Duration::ZERO, reason, &problem.to_string()) {
-                    self.metrics.problem(reason);
+                    self.metrics.problems.of([reason]).inc();
                 }
                 problem.class().requeue().into()
             }

@@ -51,7 +51,7 @@ impl NodeLifecycle {
                 Ok(())
             }
             LifecycleAction::Inconclusive(why) => {
-                self.metrics.doubted(why.as_str());
+                self.metrics.doubts.of([why.as_str()]).inc();
                 debug!(node = &*node.name, reason = %why, "node is kept");
                 Ok(())
             }
@@ -95,7 +95,7 @@ impl NodeLifecycle {
                 lifecycle.taken_out_of_service(now, &node.name);
                 drop(lifecycle);
                 self.state.repairs.lock().remove(&node.name);
-                self.metrics.taken_out_of_service();
+                self.metrics.out_of_service.inc();
                 warn!(
                     node = &*node.name,
                     provider_id = &*node.provider_id,
@@ -188,7 +188,7 @@ impl NodeLifecycle {
                 let now = self.state.clock.now();
                 self.state.lifecycle.lock().deleted(now, node);
                 let release = deletion.release.as_str();
-                self.metrics.deleted(release);
+                self.metrics.deletions.of([release]).inc();
                 info!(
                     node = name,
                     provider_id = &*node.provider_id,

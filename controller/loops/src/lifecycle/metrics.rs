@@ -1,42 +1,39 @@
 //! Metrics of the cloud-node-lifecycle loop: upstream's (M-20, M-21), and those of the rate limit of deletions.
 
-use std::time::Duration;
-
 use outrigger_core::node::{deletion_limit::Counts, instance::Lookup, lifecycle::Measure};
 use prometheus_client::metrics::{
     counter::Counter,
-    family::Family,
     gauge::Gauge,
     histogram::{Histogram, exponential_buckets},
 };
 
 use outrigger_provider::Error;
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{metric_families, telemetry::Labelled};
 
 metric_families! {
     /// `cloud_node_lifecycle_controller_*` and what we count besides.
     pub struct LifecycleMetrics {
-        durations: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+        pub(super) durations: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
             "Duration of one check of a node that is not ready, what was done about it included";
-        calls: Family<Labels<2>, Counter>,
+        calls: Labelled<2, Counter> = Labelled::by(["operation", "result"]),
             "cloud_node_lifecycle_controller_cloud_provider_calls",
             "Number of questions to the cloud provider by operation and result";
-        deletions: Family<Labels<1>, Counter>,
+        pub(super) deletions: Labelled<1, Counter> = Labelled::by(["release"]),
             "outrigger_node_deletions",
             "Nodes that were deleted since their instance does not exist, by what released them";
-        withheld: Family<Labels<1>, Counter>,
+        withheld: Labelled<1, Counter> = Labelled::by(["reason"]),
             "outrigger_node_deletions_withheld", "How often a node without an instance came to be kept, by reason";
-        out_of_service: Counter,
+        pub(super) out_of_service: Counter,
             "outrigger_node_out_of_service", "Nodes that were taken out of service since their instance is stopped";
-        in_service: Family<Labels<1>, Counter>,
+        in_service: Labelled<1, Counter> = Labelled::by(["reason"]),
             "outrigger_node_out_of_service_withheld",
             "How often a node whose instance is stopped came to be kept in service, by reason";
-        doubts: Family<Labels<1>, Counter>,
+        pub(super) doubts: Labelled<1, Counter> = Labelled::by(["reason"]),
             "outrigger_node_checks_doubted", "Answers about nodes that are not ready that prove nothing, by reason";
-        counts: Family<Labels<1>, Gauge>,
+        counts: Labelled<1, Gauge> = Labelled::by(["state"]),
             "outrigger_node_deletion_limit_nodes", "Nodes that the rate limit of deletions counts, by what they are";
-        stops: Family<Labels<1>, Gauge>,
+        stops: Labelled<1, Gauge> = Labelled::by(["state"]),
             "outrigger_node_out_of_service_limit_nodes",
             "Nodes that count before a stopped one is taken out of service, by what they are";
         limit: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -47,27 +44,6 @@ metric_families! {
 }
 
 impl LifecycleMetrics {
-    /// One series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        let unknown = Error::Timeout {
-            rpc: "BatchGetInstances",
-            after: Duration::from_secs(30),
-        };
-        self.asked(&Err(unknown));
-        self.deleted("confirmed");
-        self.withheld(Measure::Deletion, "limit_exceeded");
-        self.withheld(Measure::OutOfService, "limit_exceeded");
-        self.doubted("stale");
-        self.counts.get_or_create(&[("state", "owned")]).set(1);
-        self.stops.get_or_create(&[("state", "stopped")]).set(1);
-    }
-
-    /// One check, from the question to the end of what was done.
-    pub(super) fn checked(&self, took: Duration) {
-        self.durations.observe(took.as_secs_f64());
-    }
-
     /// One question about one node, which stands for upstream's questions for existence and for
     /// power state.
     pub(super) fn asked(&self, lookup: &Result<Lookup, Error>) {
@@ -77,12 +53,7 @@ impl LifecycleMetrics {
             Err(Error::NotServed { .. } | Error::NotOffered { .. }) => "not_implemented",
             Err(_) => "error",
         };
-        let labels = [("operation", "instance_exists"), ("result", result)];
-        self.calls.get_or_create(&labels).inc();
-    }
-
-    pub(super) fn deleted(&self, release: &'static str) {
-        self.deletions.get_or_create(&[("release", release)]).inc();
+        self.calls.of(["instance_exists", result]).inc();
     }
 
     pub(super) fn withheld(&self, measure: Measure, reason: &'static str) {
@@ -90,15 +61,7 @@ impl LifecycleMetrics {
             Measure::Deletion => &self.withheld,
             Measure::OutOfService => &self.in_service,
         };
-        family.get_or_create(&[("reason", reason)]).inc();
-    }
-
-    pub(super) fn taken_out_of_service(&self) {
-        self.out_of_service.inc();
-    }
-
-    pub(super) fn doubted(&self, reason: &'static str) {
-        self.doubts.get_or_create(&[("reason", reason)]).inc();
+        family.of([reason]).inc();
     }
 
     pub(super) fn counted(&self, counts: &Counts, stops: &Counts) {
@@ -109,16 +72,14 @@ impl LifecycleMetrics {
             ("absent_while_ready", counts.absent_while_ready),
             ("deleted", counts.deleted),
         ] {
-            let gauge = self.counts.get_or_create_owned(&[("state", what)]);
-            gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+            self.counts.of([what]).set(nodes as i64);
         }
         for (what, nodes) in [
             ("stopped", stops.absent),
             ("stopped_while_ready", stops.absent_while_ready),
             ("out_of_service", stops.deleted),
         ] {
-            let gauge = self.stops.get_or_create_owned(&[("state", what)]);
-            gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+            self.stops.of([what]).set(nodes as i64);
         }
         self.limit.set(counts.limit);
         self.limited.set(i64::from(counts.is_exceeded()));

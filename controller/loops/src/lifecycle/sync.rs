@@ -141,7 +141,7 @@ impl NodeLifecycle {
         let acted = self.act(&node, &declared.boot_id, verdict.action).await;
         if acted.is_ok() {
             let took = until(self.state.clock.now(), began);
-            self.metrics.checked(took);
+            self.metrics.durations.observe(took.as_secs_f64());
         }
         // They delay no verdict, and a Node that was deleted needs none.
         self.write_effects(&node_at_lookup, effects).await;

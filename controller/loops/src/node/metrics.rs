@@ -1,11 +1,8 @@
 //! Metrics of the cloud-node loop, under upstream's names (M-1, M-2).
 
-use std::time::Duration;
-
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{metric_families, telemetry::Labelled};
 use prometheus_client::metrics::{
     counter::Counter,
-    family::Family,
     histogram::{Histogram, exponential_buckets},
 };
 
@@ -23,7 +20,7 @@ metric_families! {
         pub(super) initialized: Histogram = Histogram::new(DELAY),
             "node_controller_initial_node_sync_delay_seconds",
             "Number of seconds after node creation when NodeController finished the initial synchronization of a single node";
-        failures: Family<Labels<1>, Counter>,
+        failures: Labelled<1, Counter> = Labelled::by(["class"]),
             "outrigger_node_sync_failures", "Tries to initialise or refresh a node that failed, by class of error";
         // Nodes whose kubelet is alive and whose instance the provider does not know.
         pub(super) absent_while_ready: Counter,
@@ -33,24 +30,14 @@ metric_families! {
             "outrigger_node_addresses_dropped",
             "Addresses of instances that are left out, since a Node may not have them";
         // 100 ms to 55 min.
-        sweeps: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
+        pub(super) sweeps: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_node_refresh_duration_seconds",
             "How long it took to look at all initialised nodes once, pauses included";
     }
 }
 
 impl NodeMetrics {
-    /// One series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        self.failed("transient");
-    }
-
-    pub(super) fn swept(&self, took: Duration) {
-        self.sweeps.observe(took.as_secs_f64());
-    }
-
     pub(super) fn failed(&self, class: &'static str) {
-        self.failures.get_or_create(&[("class", class)]).inc();
+        self.failures.of([class]).inc();
     }
 }

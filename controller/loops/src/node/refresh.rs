@@ -100,7 +100,8 @@ impl Sweep<'_> {
             }
             self.ask_in_batches(unlisted).await;
         }
-        self.cloud_node.metrics.swept(began.elapsed());
+        let took = began.elapsed().as_secs_f64();
+        self.cloud_node.metrics.sweeps.observe(took);
         debug!(found = self.found_instances, total, "nodes refreshed");
     }
 

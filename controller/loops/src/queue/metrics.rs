@@ -8,38 +8,36 @@ use std::{
     time::Duration,
 };
 
-use outrigger_runtime::metric_families;
+use outrigger_runtime::{metric_families, telemetry::Labelled};
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{
-        TypedMetric, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram,
-    },
+    metrics::{TypedMetric, counter::Counter, gauge::ConstGauge, histogram::Histogram},
     registry::Registry,
 };
-
-type Labels = [(&'static str, &'static str); 1];
-type HistogramFamily = Family<Labels, Histogram, fn() -> Histogram>;
 
 // Multiplied one by one as Go does: powers would give bounds that differ in the last digit.
 fn histogram() -> Histogram {
     Histogram::new(successors(Some(1e-8), |bound| Some(bound * 10.0)).take(10))
 }
 
+/// The label of each.
+const QUEUE: [&str; 1] = ["name"];
+
 metric_families! {
     /// The metrics of all queues; registered once, handed to each queue. Series appear with the first queue of a name.
     pub struct QueueMetrics {
-        adds: Family<Labels, Counter>,
+        adds: Labelled<1, Counter> = Labelled::by(QUEUE),
             "workqueue_adds", "Total number of adds handled by workqueue";
-        retries: Family<Labels, Counter>,
+        retries: Labelled<1, Counter> = Labelled::by(QUEUE),
             "workqueue_retries", "Total number of retries handled by workqueue";
-        waited: HistogramFamily = Family::new_with_constructor(histogram),
+        waited: Labelled<1, Histogram> = Labelled::made_by(QUEUE, histogram),
             "workqueue_queue_duration_seconds",
             "How long in seconds an item stays in workqueue before being requested";
-        worked: HistogramFamily = Family::new_with_constructor(histogram),
+        worked: Labelled<1, Histogram> = Labelled::made_by(QUEUE, histogram),
             "workqueue_work_duration_seconds", "How long in seconds processing an item from workqueue takes";
-        panics: Family<Labels, Counter>,
+        panics: Labelled<1, Counter> = Labelled::by(QUEUE),
             "outrigger_workqueue_panics", "Handlers that panicked; their keys were retried";
         + queues: Queues;
     }
@@ -53,13 +51,12 @@ impl QueueMetrics {
     }
 
     pub(super) fn counters(&self, name: &'static str) -> Counters {
-        let labels = [("name", name)];
         Counters {
-            adds: self.adds.get_or_create_owned(&labels),
-            retries: self.retries.get_or_create_owned(&labels),
-            panics: self.panics.get_or_create_owned(&labels),
-            waited: self.waited.get_or_create_owned(&labels),
-            worked: self.worked.get_or_create_owned(&labels),
+            adds: self.adds.of([name]),
+            retries: self.retries.of([name]),
+            panics: self.panics.of([name]),
+            waited: self.waited.of([name]),
+            worked: self.worked.of([name]),
         }
     }
 

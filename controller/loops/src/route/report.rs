@@ -99,7 +99,7 @@ impl NodeRoute {
             due.map(|node| node.uid.clone())
         };
         let Some(uid) = uid else { return };
-        self.metrics.problem(reason);
+        self.metrics.problems.of([reason]).inc();
         warn!(node = &*refused.node, error = %refused, "Node gets no route");
         self.event(&refused.node, &uid, reason, &refused.to_string());
     }

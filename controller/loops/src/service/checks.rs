@@ -141,7 +141,7 @@ impl ServiceLb {
                     progress.observed(&service, facts.capability, &answer)
                 });
         if drifted {
-            self.metrics.drifted();
+            self.metrics.drifts.inc();
             info!(
                 service = &*key.name,
                 found = ?answer.disposition,
@@ -195,7 +195,7 @@ impl ServiceLb {
             })
             .collect();
         orphans.sort_unstable();
-        self.metrics.orphaned(orphans.len());
+        self.metrics.orphans.set(orphans.len() as i64);
         if !orphans.is_empty() && *last != orphans {
             let named = orphans.iter().take(NAMED).map(String::as_str);
             warn!(

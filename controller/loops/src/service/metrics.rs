@@ -6,10 +6,9 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{answer::Disposition, plan::EnsureCause},
 };
-use outrigger_runtime::{metric_families, telemetry::Labels};
+use outrigger_runtime::{metric_families, telemetry::Labelled};
 use prometheus_client::metrics::{
     counter::Counter,
-    family::Family,
     gauge::Gauge,
     histogram::{Histogram, exponential_buckets},
 };
@@ -33,31 +32,31 @@ metric_families! {
         update_durations: Histogram = upstream(),
             "service_controller_update_loadbalancer_host_latency_seconds",
             "How long it took to give one load balancer its nodes";
-        ensures: Family<Labels<2>, Counter>,
+        ensures: Labelled<2, Counter> = Labelled::by(["cause", "result"]),
             "outrigger_service_load_balancer_ensures", "Calls to make or change a load balancer, by cause and result";
-        deletes: Family<Labels<1>, Counter>,
+        deletes: Labelled<1, Counter> = Labelled::by(["result"]),
             "outrigger_service_load_balancer_deletes", "Calls to delete a load balancer, by result";
-        load_balancers: Family<Labels<1>, Gauge>,
+        load_balancers: Labelled<1, Gauge> = Labelled::by(["state"]),
             "outrigger_service_load_balancers", "Services that want a load balancer, by how it stands";
         // 50 ms to 27 min.
-        time_to_ready: Histogram = Histogram::new(exponential_buckets(0.05, 2.0, 16)),
+        pub(super) time_to_ready: Histogram = Histogram::new(exponential_buckets(0.05, 2.0, 16)),
             "outrigger_service_time_to_ready_seconds",
             "From the first sight of a Service that wants a load balancer until it is ready";
-        targets: Gauge,
+        pub(super) targets: Gauge,
             "outrigger_service_targets", "Nodes that load balancers send to";
-        targets_held: Gauge,
+        pub(super) targets_held: Gauge,
             "outrigger_service_targets_held",
             "Whether nodes are kept as targets since there would be none though Nodes exist";
         // 100 ms to 55 min.
         rollouts: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_service_target_rollout_seconds",
             "From the first update with other targets until every load balancer has them";
-        drifts: Counter,
+        pub(super) drifts: Counter,
             "outrigger_service_drift", "Load balancers that were found to be others than was left";
-        orphans: Gauge,
+        pub(super) orphans: Gauge,
             "outrigger_service_orphaned_load_balancers",
             "Load balancers of this cluster without a Service, when they were last listed";
-        effects_dropped: Counter,
+        pub(super) effects_dropped: Counter,
             "outrigger_service_effects_dropped",
             "Events, annotations and conditions of the provider that were not written";
     }
@@ -76,25 +75,14 @@ const STATES: [&str; 8] = [
 ];
 
 impl ServiceMetrics {
-    /// Makes one series of each family, for tests of a whole scrape.
-    #[cfg(any(test, feature = "fixture"))]
-    pub fn sample(&self) {
-        self.ensured(EnsureCause::New, Ok(Disposition::Ready));
-        self.deleted(Ok(Disposition::Absent));
-        self.count(&HashMap::new());
-    }
-
     /// A call of `EnsureLoadBalancer` has ended.
     pub fn ensured(&self, cause: EnsureCause, result: Result<Disposition, ErrorClass>) {
-        let labels = [("cause", cause.as_str()), ("result", word(result))];
-        self.ensures.get_or_create(&labels).inc();
+        self.ensures.of([cause.as_str(), word(result)]).inc();
     }
 
     /// A call of `DeleteLoadBalancer` has ended.
     pub fn deleted(&self, result: Result<Disposition, ErrorClass>) {
-        self.deletes
-            .get_or_create(&[("result", word(result))])
-            .inc();
+        self.deletes.of([word(result)]).inc();
     }
 
     /// A load balancer was to get new targets, in a call that took so long (M-3, M-4,
@@ -113,42 +101,12 @@ impl ServiceMetrics {
         self.rounds.observe(took.as_secs_f64());
     }
 
-    /// A load balancer is ready for the first time, so long after it was wanted.
-    pub fn ready(&self, after: Duration) {
-        self.time_to_ready.observe(after.as_secs_f64());
-    }
-
     /// Number of Services by state, of `STATES`.
     pub fn count(&self, services: &HashMap<&'static str, usize>) {
         for state in STATES {
-            let gauge = self.load_balancers.get_or_create_owned(&[("state", state)]);
-            gauge.set(number(services.get(state).copied().unwrap_or_default()));
+            let count = services.get(state).copied().unwrap_or_default();
+            self.load_balancers.of([state]).set(count as i64);
         }
-    }
-
-    /// So many nodes are in the set that goes out.
-    pub fn targets(&self, nodes: usize) {
-        self.targets.set(number(nodes));
-    }
-
-    /// Records that nodes are kept as targets, or not any more.
-    pub fn held(&self, is_held: bool) {
-        self.targets_held.set(i64::from(is_held));
-    }
-
-    /// A load balancer is not what was left.
-    pub fn drifted(&self) {
-        self.drifts.inc();
-    }
-
-    /// So many load balancers of the last list belong to no Service.
-    pub fn orphaned(&self, load_balancers: usize) {
-        self.orphans.set(number(load_balancers));
-    }
-
-    /// So many effects of one answer were left out.
-    pub fn effects_dropped(&self, effects: usize) {
-        self.effects_dropped.inc_by(effects as u64);
     }
 }
 
@@ -161,8 +119,4 @@ const fn word(result: Result<Disposition, ErrorClass>) -> &'static str {
         Ok(Disposition::Retained) => "retained",
         Err(class) => class.as_str(),
     }
-}
-
-fn number(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -167,7 +167,8 @@ impl Reconciler {
             info!(service = &*key.name, cause, "the load balancer is ready");
             let states = &self.decisions.states;
             if let Some(since) = states.with(key, |state| state.started.take()) {
-                self.metrics.ready(since.elapsed());
+                let took = since.elapsed().as_secs_f64();
+                self.metrics.time_to_ready.observe(took);
             }
         }
         // The store's deletion event ends the queue entry.

@@ -92,8 +92,8 @@ impl Rollout {
                 "no Node is a target of load balancers any more, though Nodes exist; the last targets stay for a while"
             );
         }
-        self.metrics.held(held.is_some());
-        self.metrics.targets(targets.len());
+        self.metrics.targets_held.set(held.is_some().into());
+        self.metrics.targets.set(targets.len() as i64);
         selection.held = held;
         selection.at = Some(Instant::now());
         let pool = TargetPool::of(targets, labels);

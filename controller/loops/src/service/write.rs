@@ -197,7 +197,8 @@ impl Reconciler {
     }
 
     fn dropped(&self, service: &str, dropped: &Dropped) {
-        self.metrics.effects_dropped(dropped.count());
+        let count = dropped.count() as u64;
+        self.metrics.effects_dropped.inc_by(count);
         self.provider
             .log_dropped_effects("service", service, dropped);
     }

@@ -111,8 +111,7 @@ fn odd(name: &str, uid: &str, version: u64) -> Value {
 }
 
 fn undecodable(fixture: &Fixture) -> i64 {
-    let labels = [("resource", "nodes")];
-    fixture.metrics.undecodable.get_or_create(&labels).get()
+    fixture.metrics.undecodable.of(["nodes"]).get()
 }
 
 #[tokio::test(start_paused = true)]
