@@ -93,6 +93,11 @@ impl<V: View> Store<V> {
         self.views.read().views().values().cloned().collect()
     }
 
+    /// The object of `view` as it is held now; none if it is gone, or another one has its key.
+    pub fn newest(&self, view: &V) -> Option<Arc<V>> {
+        self.get(view.key()).filter(|held| held.uid() == view.uid())
+    }
+
     /// Calls `look` on every view, in no order. It must be quick and not touch the store.
     pub fn for_each(&self, mut look: impl FnMut(&V)) {
         let views = self.views.read();

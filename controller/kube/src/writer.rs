@@ -243,9 +243,8 @@ impl<V: View> ObjectWriter<V> {
 
     /// The object as the store has it, if it is still there.
     fn newest(&self, object: &Arc<V>) -> Arc<V> {
-        let held = self.store.get(object.key());
-        let same = held.filter(|held| held.uid() == object.uid());
-        same.unwrap_or_else(|| Arc::clone(object))
+        let held = self.store.newest(object);
+        held.unwrap_or_else(|| Arc::clone(object))
     }
 }
 

@@ -103,3 +103,19 @@ impl<K: queue::Key> Deref for LoopContext<K> {
         &self.parts
     }
 }
+
+/// Logs that the API server did not take a write to an object, the same cause once for many objects, unless another
+/// process leads: that one writes. The value is when it is tried again.
+macro_rules! not_written {
+    ($context:expr, $kind:ident = $object:expr, $write:expr, $error:expr) => {{
+        let error: &::outrigger_kube::error::ApiError = $error;
+        if !matches!(error, ::outrigger_kube::error::ApiError::Fenced) {
+            ::outrigger_runtime::log_repeated!(
+                warn, $context.repeats, &error.cause(),
+                $kind = $object, class = error.class().as_str(), write = $write, %error, "object not written"
+            );
+        }
+        $crate::queue::Outcome::from(error.requeue())
+    }};
+}
+pub(crate) use not_written;

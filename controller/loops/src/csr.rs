@@ -31,13 +31,12 @@ use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 use crate::{
-    context::LoopContext,
+    context::{LoopContext, not_written},
     control_loop::{ControlLoop, LoopInputs, Task},
     queue::{Outcome, Priority, QueueMetrics},
 };
 use outrigger_kube::{
     csrs::Approval,
-    error::ApiError,
     events::ObjectRef,
     store::{Change, Store},
     writer::ObjectWriter,
@@ -205,15 +204,9 @@ impl KubeletServing {
                 Outcome::Done
             }
             Ok(None) => Outcome::Done,
-            Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
-                let class = error.class();
-                self.metrics.counted("failed", class.as_str());
-                log_repeated!(
-                    warn, self.context.repeats, &error.cause(),
-                    csr = &*csr.name, class = class.as_str(), %error, "serving certificate cannot be approved"
-                );
-                error.requeue().into()
+                self.metrics.counted("failed", error.class().as_str());
+                not_written!(self.context, csr = &*csr.name, "its approval", &error)
             }
         }
     }

@@ -92,11 +92,6 @@ impl NodeEffects {
         is_due
     }
 
-    /// Drops the effects that are kept for the Node.
-    pub(crate) fn forget(&self, name: &str) {
-        self.pending.forget(name);
-    }
-
     /// Writes the effects that are kept for the Node, and records their events. Those of a Node that is gone are
     /// dropped.
     ///

@@ -23,18 +23,17 @@ use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
 use crate::{
-    context::LoopContext,
+    context::{LoopContext, not_written},
     control_loop::{ControlLoop, LoopInputs, Task},
     queue::{Outcome, Priority, QueueMetrics},
 };
 use outrigger_kube::{
-    error::ApiError,
     events::{EventContent, ObjectRef},
     store::{Change, Store},
     writer::ObjectWriter,
 };
 use outrigger_provider::{Session, VolumeLookup};
-use outrigger_runtime::{backoff::Backoff, log_repeated};
+use outrigger_runtime::backoff::Backoff;
 
 /// Name of the loop in `--controllers` and in its health check.
 pub const NAME: &str = "persistentvolume-labels-controller";
@@ -116,17 +115,11 @@ impl VolumeLabels {
                 }
                 Outcome::Done
             }
-            Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
-                let class = error.class();
-                log_repeated!(
-                    warn, self.context.repeats, &error.cause(),
-                    volume = &*volume.name, class = class.as_str(), %error, "volume cannot be written"
-                );
-                if class.is_for_owner() {
+                if error.class().is_for_owner() {
                     self.warn(volume, FAILED, &error.to_string());
                 }
-                error.requeue().into()
+                not_written!(self.context, volume = &*volume.name, "its labels", &error)
             }
         }
     }

@@ -148,7 +148,6 @@ pub(super) fn accept(
         answer.service_annotation_prefixes,
     )?;
     Ok(HandshakeResult {
-        generation: last.map_or(1, |last| last.generation + 1),
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
         minor: answer.minor,
         boot_id: answer.boot_id.into(),

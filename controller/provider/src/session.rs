@@ -41,8 +41,6 @@ pub struct Session {
 /// The provider's answer to a handshake, checked.
 #[derive(Debug)]
 pub struct HandshakeResult {
-    /// Counts the handshakes of this controller.
-    pub generation: u64,
     /// The provider's name; the same for as long as the controller runs.
     pub name: Box<str>,
     /// Its version, for people.

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
-    error_class::ErrorClass,
     event::EventContent,
     ipam::{self, PodCidrPlan, PodCidrStep},
     node::{
@@ -16,6 +15,7 @@ use tracing::info;
 
 use super::NodeIpam;
 use crate::{
+    context::not_written,
     not_managed::ASKED_AGAIN,
     queue::{Outcome, Priority},
 };
@@ -137,12 +137,7 @@ impl NodeIpam {
             .instances()
             .look_up(Arc::clone(node), LookupPurpose::Initialization)
             .await;
-        if let Some(node) = self
-            .context
-            .nodes
-            .get(&node.name)
-            .filter(|now| now.uid == node.uid)
-        {
+        if let Some(node) = self.context.nodes.newest(node) {
             (self.on_lookup)(&node, lookup.result.as_ref().ok());
         }
         match lookup.result {
@@ -181,19 +176,13 @@ impl NodeIpam {
                 self.forget(&node.name, &node.uid);
                 Outcome::Done
             }
-            Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
-                let class = error.class();
-                log_repeated!(
-                    warn, self.context.repeats, &error.cause(),
-                    node = &*node.name, class = class.as_str(), %error, "Pod CIDRs cannot be written"
-                );
-                if !matches!(class, ErrorClass::RateLimited { .. } | ErrorClass::Conflict) {
+                if error.class().is_for_owner() {
                     let message = format!("{}: {error}", status(&node, ASSIGNMENT_FAILED));
-                    self.context
-                        .node_event(&node, EventContent::warning(ASSIGNMENT_FAILED, &message));
+                    let event = EventContent::warning(ASSIGNMENT_FAILED, &message);
+                    self.context.node_event(&node, event);
                 }
-                error.requeue().into()
+                not_written!(self.context, node = &*node.name, "its Pod CIDRs", &error)
             }
         }
     }
@@ -212,8 +201,7 @@ impl NodeIpam {
         {
             let mut waiting = self.state.waiting.lock();
             // Under the lock: its deletion is handled after this, or has been.
-            let held = self.context.nodes.get(&node.name);
-            if held.is_none_or(|held| held.uid != node.uid) {
+            if self.context.nodes.newest(node).is_none() {
                 return false;
             }
             let entry = waiting.entry(Arc::clone(&node.name));

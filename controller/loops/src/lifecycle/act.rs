@@ -18,20 +18,19 @@ use tokio::sync::SemaphorePermit;
 use tracing::{debug, info, warn};
 
 use super::NodeLifecycle;
-use crate::queue::Outcome;
+use crate::{context::not_written, queue::Outcome};
 use outrigger_kube::{error::ApiError, nodes::Write};
-use outrigger_runtime::{clock::until, log_repeated};
-
-/// It was not done; why is in the log, and when to try again is here.
-pub(super) struct Failed(pub(super) Outcome);
+use outrigger_runtime::clock::until;
 
 impl NodeLifecycle {
+    /// # Errors
+    /// When it is tried again, if it was not done; the log has why.
     pub(super) async fn act(
         &self,
         node: &Arc<NodeView>,
         boot_id: &str,
         action: LifecycleAction,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Outcome> {
         match action {
             LifecycleAction::Keep => Ok(()),
             LifecycleAction::AddShutdownTaint(change) => {
@@ -63,7 +62,7 @@ impl NodeLifecycle {
         &self,
         node: &Arc<NodeView>,
         change: NodeChange,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Outcome> {
         // Never closed.
         let _permit = self.writing.acquire().await;
         match self.writer.write_once(node, &Write::Node(change)).await {
@@ -75,7 +74,7 @@ impl NodeLifecycle {
                 );
                 Ok(())
             }
-            Err(error) => Err(self.failed(&node.name, "add the shutdown taint", &error)),
+            Err(error) => Err(self.not_written(&node.name, "the shutdown taint", &error)),
         }
     }
 
@@ -84,7 +83,7 @@ impl NodeLifecycle {
         &self,
         node: &Arc<NodeView>,
         change: NodeChange,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Outcome> {
         let Some(_permit) = self.last_look(node, Measure::OutOfService).await else {
             return Ok(());
         };
@@ -108,9 +107,9 @@ impl NodeLifecycle {
             // The Node has changed; its current state is checked again.
             Err(error) if error.class() == ErrorClass::Conflict => {
                 debug!(node = &*node.name, %error, "node not taken out of service, since it has changed");
-                Err(Failed(Outcome::Retry))
+                Err(Outcome::Retry)
             }
-            Err(error) => Err(self.failed(&node.name, "add the out-of-service taint", &error)),
+            Err(error) => Err(self.not_written(&node.name, "the out-of-service taint", &error)),
         }
     }
 
@@ -147,7 +146,7 @@ impl NodeLifecycle {
             Ok(_) => {
                 let mut all = self.state.repairs.lock();
                 // Under the lock: its deletion is handled after this, or has been.
-                if self.is_there(&before) {
+                if self.context.nodes.newest(&before).is_some() {
                     all.insert(Arc::clone(&before.name), repairs);
                 }
                 drop(all);
@@ -161,15 +160,12 @@ impl NodeLifecycle {
                 }
                 Outcome::Done
             }
-            Err(error) => {
-                let Failed(retry) = self.failed(name, "remove the taints of its stop", &error);
-                retry
-            }
+            Err(error) => self.not_written(name, "the end of the taints of its stop", &error),
         }
     }
 
     /// L-7, L-8.
-    async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
+    async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Outcome> {
         let name = &*node.name;
         // The provider's word does not count against an operator's.
         let permit = match deletion.release {
@@ -200,12 +196,12 @@ impl NodeLifecycle {
             // The Node has changed; its current state is checked again.
             Err(error) if error.class() == ErrorClass::Conflict => {
                 debug!(node = name, %error, "node not deleted, since it has changed");
-                Err(Failed(Outcome::Retry))
+                Err(Outcome::Retry)
             }
             Err(error) => {
                 let event = EventContent::node_not_deleted(name, &error);
                 self.context.node_event(node, event);
-                Err(self.failed(name, "delete the node", &error))
+                Err(self.not_written(name, "its deletion", &error))
             }
         }
     }
@@ -229,33 +225,17 @@ impl NodeLifecycle {
     /// Writes the effects of the provider's answer about `node_at_lookup`. If that fails, the next answer has them
     /// again.
     pub(super) async fn write_effects(&self, node_at_lookup: &NodeView, effects: RawEffects) {
-        let node = self.context.nodes.get(&node_at_lookup.name);
-        let node = node.filter(|node| node.uid == node_at_lookup.uid);
+        let node = self.context.nodes.newest(node_at_lookup);
         if node.is_some_and(|node| self.effects.observe(&node, effects))
             && let Err(error) = self.effects.write(&node_at_lookup.name).await
         {
-            self.effects.forget(&node_at_lookup.name);
-            self.failed(
-                &node_at_lookup.name,
-                "write effects of the provider",
-                &error,
-            );
+            self.state.effects.forget(&node_at_lookup.name);
+            self.not_written(&node_at_lookup.name, "effects of the provider", &error);
         }
     }
 
-    /// Logs that the API server did not take a write; the same cause once for many nodes.
-    fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
-        let class = error.class().as_str();
-        log_repeated!(
-            warn, self.context.repeats, &error.cause(),
-            node, class, write = doing, %error, "node not written"
-        );
-        Failed(error.requeue().into())
-    }
-
-    fn is_there(&self, node: &NodeView) -> bool {
-        let held = self.context.nodes.get(&node.name);
-        held.is_some_and(|held| held.uid == node.uid)
+    fn not_written(&self, node: &str, write: &'static str, error: &ApiError) -> Outcome {
+        not_written!(self.context, node = node, write, error)
     }
 
     /// Says once why `measure` is withheld from a node, and again when the reason is another.

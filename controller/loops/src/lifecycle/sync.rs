@@ -16,7 +16,7 @@ use outrigger_core::{
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{NAME, NodeLifecycle, act::Failed, is_over};
+use super::{NAME, NodeLifecycle, is_over};
 use crate::{not_managed::ASKED_AGAIN, queue::Outcome};
 use outrigger_provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose};
 use outrigger_runtime::{
@@ -27,10 +27,9 @@ use outrigger_runtime::{
 /// How long the answer about a Node waits for that about another one: both leave in one call, unless one has hung before.
 const OTHER_WAIT: Duration = Duration::from_secs(5);
 
-/// Declarations of a provider, of its handshake `generation`.
+/// Declarations of a provider.
 #[derive(Debug)]
 pub(super) struct Declared {
-    generation: u64,
     pub(super) boot_id: Box<str>,
     instances: InstancesCapability,
 }
@@ -109,12 +108,11 @@ impl NodeLifecycle {
         };
         self.metrics.asked(&lookup);
         if let Err(error) = &lookup {
-            self.note(&node_at_lookup.name, error.class().as_str(), || {
-                error.to_string()
-            });
+            let (name, class) = (&*node_at_lookup.name, error.class().as_str());
+            self.note(name, class, || error.to_string());
             debug!(
-                node = &*node_at_lookup.name,
-                class = error.class().as_str(),
+                node = name,
+                class,
                 %error,
                 "instance of the node cannot be looked up"
             );
@@ -149,7 +147,7 @@ impl NodeLifecycle {
             self.write_effects(&other, effects).await;
         }
         match (acted, verdict.next) {
-            (Err(Failed(retry)), _) => retry,
+            (Err(retry), _) => retry,
             (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
             (Ok(()), Check::Ask | Check::RemoveTaints(_)) => Outcome::RetryAfter(Duration::ZERO),
@@ -201,18 +199,11 @@ impl NodeLifecycle {
         if let Some(session) = self.context.provider.session()
             && let Some(instances) = &session.instances
         {
-            let earlier = self.declared.read().clone();
-            if let Some(earlier) =
-                earlier.filter(|earlier| earlier.generation == session.generation)
-            {
-                return Some(earlier);
-            }
-            let declared = Arc::new(Declared {
-                generation: session.generation,
+            let declared = Declared {
                 boot_id: session.boot_id.clone(),
                 instances: instances.clone(),
-            });
-            *self.declared.write() = Some(declared);
+            };
+            *self.declared.write() = Some(declared.into());
         }
         self.declared.read().clone()
     }

@@ -118,7 +118,7 @@ impl CloudNodeState {
     ) -> Option<T> {
         let mut all = self.nodes.lock();
         // Under the lock: its deletion is handled after this, or has been.
-        nodes.get(&node.name).filter(|held| held.uid == node.uid)?;
+        nodes.newest(node)?;
         let mut entry = match all.entry(Arc::clone(&node.name)) {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => entry.insert_entry(NodeMemory::of(&node.uid)),
@@ -263,12 +263,8 @@ impl CloudNodeState {
         node: &NodeView,
     ) -> Result<bool, Duplicate> {
         let mut claims = self.claims.lock();
-        let is_there = || {
-            let held = nodes.get(&node.name);
-            held.is_some_and(|held| held.uid == node.uid)
-        };
         // Under the lock: its deletion is handled after this, or has been.
-        if !is_there() {
+        if nodes.newest(node).is_none() {
             return Ok(false);
         }
         claims.try_claim(provider_id, &node.name)?;

@@ -481,8 +481,7 @@ impl CloudNode {
         if is_new {
             // Before its taint goes: from then on the route loop says on the Node what it lacks.
             self.confirm_instance(&node, machine);
-            let held = nodes.get(&node.name).filter(|held| held.uid == node.uid);
-            node = held.unwrap_or(node);
+            node = nodes.newest(&node).unwrap_or(node);
         }
         let Some(node) = self.settle(node, instances, metadata).await? else {
             return Ok(Outcome::Done);

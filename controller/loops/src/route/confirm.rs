@@ -55,8 +55,7 @@ impl NodeRoute {
     fn is_stored(&self, live: NodeView) -> bool {
         let live = Arc::new(live);
         self.context.nodes.refresh(&live);
-        let held = self.context.nodes.get(&live.name);
-        held.is_some_and(|held| held.uid == live.uid)
+        self.context.nodes.newest(&live).is_some()
     }
 
     /// One list serves all that ask before it begins.

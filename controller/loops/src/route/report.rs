@@ -11,7 +11,7 @@ use outrigger_core::{
 use tracing::{debug, warn};
 
 use super::NodeRoute;
-use crate::queue::Outcome;
+use crate::{context::not_written, queue::Outcome};
 use outrigger_kube::{
     error::ApiError,
     events::{EventContent, ObjectRef},
@@ -31,10 +31,7 @@ impl NodeRoute {
         let outcome = self.sync_condition(name).await;
         match self.effects.write(name).await {
             Ok(()) => outcome,
-            Err(error) => {
-                self.log_unwritten(name, "effects of the provider on the Node", &error);
-                error.requeue().into()
-            }
+            Err(error) => self.not_written(name, "effects of the provider", &error),
         }
     }
 
@@ -56,20 +53,12 @@ impl NodeRoute {
         };
         match self.writer.settle(node, decide).await {
             Ok(_) => Outcome::Done,
-            Err(ApiError::Fenced) => Outcome::Retry,
-            Err(error) => {
-                self.log_unwritten(name, "condition of the Node", &error);
-                error.requeue().into()
-            }
+            Err(error) => self.not_written(name, "its condition", &error),
         }
     }
 
-    fn log_unwritten(&self, node: &str, part: &str, error: &ApiError) {
-        let class = error.class().as_str();
-        log_repeated!(
-            warn, self.context.repeats, &error.cause(),
-            node, class, %error, "{part} cannot be written"
-        );
+    fn not_written(&self, node: &str, write: &'static str, error: &ApiError) -> Outcome {
+        not_written!(self.context, node = node, write, error)
     }
 
     /// R-30 without the time it took, so that equal events fold (not Q-36).

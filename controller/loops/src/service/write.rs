@@ -21,7 +21,7 @@ use super::{
     reconciler::Reconciler,
     states::{ServiceKey, ServiceState},
 };
-use crate::queue::Outcome;
+use crate::{context::not_written, queue::Outcome};
 use outrigger_kube::{error::ApiError, events::ObjectRef};
 use outrigger_provider::Error;
 use outrigger_runtime::log_repeated;
@@ -210,23 +210,18 @@ impl Reconciler {
         patch: &StatusPatch,
         error: &ApiError,
     ) -> Outcome {
-        let class = error.class();
         let doing = match patch.finalizer {
             Some(FinalizerChange::Add) => "add load balancer cleanup finalizer",
             _ => "update load balancer status",
         };
-        // Each Service has its event.
-        log_repeated!(
-            warn, self.repeats, &error.cause(),
-            service = &*service.key, class = class.as_str(), write = doing, %error, "Service not written"
-        );
-        if class.is_for_owner() {
+        if error.class().is_for_owner() {
             self.record_event(
                 service,
                 &EventContent::sync_failed(&format!("failed to {doing}: {error}")),
             );
         }
-        error.requeue().into()
+        // Each Service has its event.
+        not_written!(self, service = &*service.key, doing, error)
     }
 
     /// Records an event on the Service, in its namespace (B-10).
