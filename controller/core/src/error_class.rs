@@ -95,54 +95,30 @@ const IN_PROGRESS_DEFAULT: Duration = Duration::from_secs(5);
 /// Bounds of a wait that the other side asks for: a shorter one would be a storm, a longer one a
 /// silence. The contract states them in one table (`common.proto`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    shortest: Duration,
-    longest: Duration,
-}
+pub struct Bounds(Duration);
 
 /// Bounds of the wait of one key: a node, a Service.
-pub const KEY_WAIT: Bounds = Bounds::new(Duration::from_mins(5));
+pub const KEY_WAIT: Bounds = Bounds(Duration::from_mins(5));
 /// Bounds of the wait of a key whose load balancer is being deleted (S-14): no edit would bring the next try forward.
-pub const DELETION_WAIT: Bounds = Bounds::new(Duration::from_secs(30));
+pub const DELETION_WAIT: Bounds = Bounds(Duration::from_secs(30));
 /// Bounds of a pause of a whole class of calls: an operator must be able to see it end.
-pub const CLASS_PAUSE: Bounds = Bounds::new(Duration::from_hours(1));
+pub const CLASS_PAUSE: Bounds = Bounds(Duration::from_hours(1));
 
 impl Bounds {
-    const fn new(longest: Duration) -> Self {
-        Self {
-            shortest: Duration::from_secs(1),
-            longest,
-        }
-    }
+    const SHORTEST: Duration = Duration::from_secs(1);
 
     /// The longest wait.
     pub const fn longest(self) -> Duration {
-        self.longest
+        self.0
     }
 
     /// `delay`, or the bound that it breaks.
     pub fn clamp(self, delay: Duration) -> Duration {
-        delay.clamp(self.shortest, self.longest)
+        delay.clamp(Self::SHORTEST, self.0)
     }
 }
 
 impl ErrorClass {
-    /// One of each, for metrics that start at zero and for tests.
-    pub const ALL: [Self; 12] = [
-        Self::Transient,
-        Self::Unavailable,
-        Self::RateLimited { retry_after: None },
-        Self::InProgress { retry_after: None },
-        Self::Conflict,
-        Self::NotReady,
-        Self::Quota,
-        Self::Invalid,
-        Self::Malformed,
-        Self::Unauthenticated,
-        Self::Forbidden,
-        Self::Unimplemented,
-    ];
-
     /// The metric label: snake case, stable across releases.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -209,10 +185,25 @@ mod tests {
 
     use super::{CLASS_PAUSE, DELETION_WAIT, ErrorClass, KEY_WAIT, Requeue};
 
+    const ALL: [ErrorClass; 12] = [
+        ErrorClass::Transient,
+        ErrorClass::Unavailable,
+        ErrorClass::RateLimited { retry_after: None },
+        ErrorClass::InProgress { retry_after: None },
+        ErrorClass::Conflict,
+        ErrorClass::NotReady,
+        ErrorClass::Quota,
+        ErrorClass::Invalid,
+        ErrorClass::Malformed,
+        ErrorClass::Unauthenticated,
+        ErrorClass::Forbidden,
+        ErrorClass::Unimplemented,
+    ];
+
     #[test]
     fn labels_are_distinct_metric_words() {
-        let labels: HashSet<_> = ErrorClass::ALL.iter().map(|class| class.as_str()).collect();
-        assert_eq!(labels.len(), ErrorClass::ALL.len());
+        let labels: HashSet<_> = ALL.iter().map(|class| class.as_str()).collect();
+        assert_eq!(labels.len(), ALL.len());
         for label in labels {
             assert!(
                 label.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
@@ -266,7 +257,7 @@ mod tests {
     /// N-11: whatever is wrong on the other side, the node is asked about again.
     #[test]
     fn only_a_wrong_object_waits_for_a_change() {
-        let waits: Vec<_> = ErrorClass::ALL
+        let waits: Vec<_> = ALL
             .iter()
             .filter(|class| class.requeue() == Requeue::OnChange)
             .map(|class| class.as_str())
@@ -277,7 +268,7 @@ mod tests {
     #[test]
     fn an_operator_heals_what_backs_off_slowly() {
         // Calls that credentials have paused go on as soon as the pause ends.
-        let slow_back_off = ErrorClass::ALL
+        let slow_back_off = ALL
             .iter()
             .filter(|class| class.requeue() == Requeue::SlowBackOff);
         let slow_back_off: Vec<_> = slow_back_off.map(|class| class.as_str()).collect();
@@ -287,7 +278,7 @@ mod tests {
     /// Failures that concern every object alike, and waits, make no event on each of them.
     #[test]
     fn owners_get_events_of_failures_of_their_object() {
-        let classes: Vec<_> = ErrorClass::ALL
+        let classes: Vec<_> = ALL
             .iter()
             .filter(|class| class.is_for_owner())
             .map(|class| class.as_str())

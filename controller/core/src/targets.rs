@@ -156,11 +156,6 @@ impl Revision {
         &self.0
     }
 
-    /// That of no target, whatever selects it.
-    pub fn of_none() -> Self {
-        Self::of(&[], &[])
-    }
-
     fn of(nodes: &[Arc<NodeView>], label_keys: &[Box<str>]) -> Self {
         let mut encoder = Encoder::new("outrigger targets 1");
         encoder.list(nodes.iter(), |encoder, node| {

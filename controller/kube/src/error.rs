@@ -85,15 +85,6 @@ impl ApiError {
         self.code() == Some(404)
     }
 
-    /// A write that ended so may have happened all the same.
-    pub fn leaves_outcome_open(&self) -> bool {
-        match self {
-            Self::Status { code, .. } => *code >= 500,
-            Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
-            Self::Fenced | Self::Refused(_) | Self::Outdated(_) | Self::OtherCluster(_) => false,
-        }
-    }
-
     /// How long the API server takes no write, whatever the object, if that is why this one was not carried out. Nothing
     /// else of what led to the write has to be done again.
     pub(super) fn takes_nothing_for(&self) -> Option<Duration> {

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     cidr::{Cidr, CidrMap, one_of_each_family},
-    error_class::ErrorClass,
     fault::Excerpt,
     node::NodeView,
 };
@@ -47,13 +46,6 @@ pub struct Exhausted {
     pub pool: usize,
     /// The cluster CIDR.
     pub range: Cidr,
-}
-
-impl Exhausted {
-    /// Decides the requeue of the Node.
-    pub const fn class(&self) -> ErrorClass {
-        ErrorClass::Quota
-    }
 }
 
 impl Allocator {

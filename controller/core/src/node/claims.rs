@@ -9,8 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::error_class::ErrorClass;
-
 /// Provider ids, the nodes that have them or are about to get them, and those that were refused for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
@@ -28,13 +26,6 @@ pub struct Duplicate {
     pub node: Arc<str>,
     /// A node that claims the id besides.
     pub other: Arc<str>,
-}
-
-impl Duplicate {
-    /// Decides the requeue of the node.
-    pub const fn class(&self) -> ErrorClass {
-        ErrorClass::NotReady
-    }
 }
 
 impl Claims {
@@ -90,7 +81,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Claims, Duplicate};
-    use crate::error_class::{ErrorClass, Requeue};
 
     fn duplicate(node: &str, other: &str) -> Result<(), Duplicate> {
         Err(Duplicate {
@@ -151,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_names_both_nodes_and_is_tried_again() {
+    fn the_refusal_names_both_nodes() {
         let Err(error) = duplicate("n2", "n1") else {
             panic!("no duplicate");
         };
@@ -159,7 +149,5 @@ mod tests {
             error.to_string(),
             r#"provider ID "mock://a" of node "n2" belongs to node "n1" already"#
         );
-        assert_eq!(error.class(), ErrorClass::NotReady);
-        assert_eq!(error.class().requeue(), Requeue::BackOff);
     }
 }

@@ -326,13 +326,9 @@ impl DeletionLimiter {
         }
     }
 
-    /// The deletion of this node, which the limit allows or which needs more answers, is withheld for a reason that an
-    /// operator may overrule.
-    pub fn withheld(&mut self, name: &str) {
-        self.set_withheld(name, true);
-    }
-
-    fn set_withheld(&mut self, name: &str, is_withheld: bool) {
+    /// Notes whether the deletion of this node is withheld for a reason that an operator may overrule. It may be also if
+    /// the limit allows the deletion, or more answers are needed.
+    pub fn set_withheld(&mut self, name: &str, is_withheld: bool) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
             absence.is_withheld = is_withheld;
         }

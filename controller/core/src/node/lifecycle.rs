@@ -276,7 +276,7 @@ impl Lifecycle {
                 None => return Ok(()),
             },
         };
-        limiter.withheld(&node.name);
+        limiter.set_withheld(&node.name, true);
         Err(why)
     }
 
@@ -515,7 +515,7 @@ impl Lifecycle {
                 never_found,
             }),
             (Err(DeletionRefusal::LookAgain { at }), Some(question)) => {
-                self.limiter.withheld(&node.name);
+                self.limiter.set_withheld(&node.name, true);
                 let until = Some(at);
                 withhold(Withheld::NeverFound { question, until })
             }

@@ -19,11 +19,6 @@ pub enum ProviderIdOwner {
     Unset,
 }
 
-/// A prefix that every id starts with would make every node of the cluster ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the provider declares an empty provider ID prefix")]
-pub struct EmptyPrefix;
-
 impl fmt::Display for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(", "))
@@ -32,13 +27,16 @@ impl fmt::Display for Prefixes {
 
 impl Prefixes {
     /// The prefixes that a provider declares; if none, `<provider_name>://`.
+    ///
+    /// # Errors
+    /// A prefix is empty: every ID starts with it, and would make every Node of the cluster ours.
     pub fn new<P: Into<Box<str>>>(
         provider_name: &str,
         declared: impl IntoIterator<Item = P>,
-    ) -> Result<Self, EmptyPrefix> {
+    ) -> Result<Self, &'static str> {
         let mut prefixes: Vec<Box<str>> = declared.into_iter().map(Into::into).collect();
         if prefixes.iter().any(|prefix| prefix.is_empty()) {
-            return Err(EmptyPrefix);
+            return Err("the provider declares an empty provider ID prefix");
         }
         if prefixes.is_empty() {
             prefixes.push(format!("{provider_name}://").into());
@@ -106,14 +104,14 @@ impl NodeScope<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EmptyPrefix, NodeScope, Prefixes, ProviderIdOwner};
+    use super::{NodeScope, Prefixes, ProviderIdOwner};
     use crate::{
         fixture::{map, registered},
         node::NodeView,
         selector::Selector,
     };
 
-    fn prefixes(declared: &[&str]) -> Result<Prefixes, EmptyPrefix> {
+    fn prefixes(declared: &[&str]) -> Result<Prefixes, &'static str> {
         Prefixes::new("mock", declared.iter().copied())
     }
 
@@ -148,7 +146,8 @@ mod tests {
 
     #[test]
     fn an_empty_prefix_is_refused() {
-        assert_eq!(prefixes(&["mock://", ""]), Err(EmptyPrefix));
+        let error = prefixes(&["mock://", ""]).unwrap_err();
+        assert_eq!(error, "the provider declares an empty provider ID prefix");
     }
 
     #[test]

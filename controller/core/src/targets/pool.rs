@@ -310,7 +310,7 @@ mod tests {
             let (a, b) = (pool(&nodes), pool(&edited));
             for service in &services {
                 let own = |pool: &TargetPool| pool.targets_of(service).revision().clone();
-                prop_assert_eq!(own(&a) == Revision::of_none(), a.targets_of(service).is_empty());
+                prop_assert_eq!(own(&a) == *Targets::among([]).revision(), a.targets_of(service).is_empty());
             }
             if a.revision() == b.revision() {
                 for service in &services {

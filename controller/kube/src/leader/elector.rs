@@ -273,7 +273,7 @@ impl Elector {
         let quiet_at = self.config.durations.quiet_at(since.into_std(), killed);
         let record = self.observed.record();
         let epoch = record.map_or(0, |record| record.transitions);
-        let term = LeaseTerm::new(since, quiet_at.into(), epoch, deadline);
+        let term = LeaseTerm::new(quiet_at.into(), epoch, deadline);
         let lease = &self.config.name;
         info!(lease, epoch, "successfully acquired lease");
         self.metrics.leading(lease, true);

@@ -47,7 +47,6 @@ impl Leadership {
 /// mutating call.
 #[derive(Clone, Debug)]
 pub struct LeaseTerm {
-    since: Instant,
     quiet_at: Instant,
     epoch: i32,
     token: CancellationToken,
@@ -58,19 +57,16 @@ pub struct LeaseTerm {
 impl LeaseTerm {
     /// For `--leader-elect=false`: lasts until `token` is cancelled.
     pub fn unelected(token: CancellationToken) -> Self {
-        let now = Instant::now();
         Self {
-            since: now,
-            quiet_at: now,
+            quiet_at: Instant::now(),
             epoch: 0,
             token,
             deadline: Arc::default(),
         }
     }
 
-    pub(super) fn new(since: Instant, quiet_at: Instant, epoch: i32, deadline: Instant) -> Self {
+    pub(super) fn new(quiet_at: Instant, epoch: i32, deadline: Instant) -> Self {
         Self {
-            since,
             quiet_at,
             epoch,
             token: CancellationToken::new(),
@@ -85,11 +81,6 @@ impl LeaseTerm {
 
     pub(super) fn end(&self) {
         self.token.cancel();
-    }
-
-    /// When it began.
-    pub const fn since(&self) -> Instant {
-        self.since
     }
 
     /// From then on no write of an earlier leader is on its way to the API server.

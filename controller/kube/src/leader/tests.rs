@@ -294,7 +294,7 @@ async fn a_replica_that_gave_up_lets_others_lead() {
     let able = Instant::now();
     // No other replica came: it takes the lease again, as a new leader.
     let again = a.leading().await;
-    let waited = again.since() - able;
+    let waited = again.quiet_at() - able;
     assert!(waited.as_millis() < 10, "{waited:?}");
     assert_eq!(again.epoch(), 1);
     assert!(again.is_valid_now() && !leading.is_valid_now());
@@ -302,7 +302,7 @@ async fn a_replica_that_gave_up_lets_others_lead() {
     // Able all the while, it lets the other one come first.
     let began = Instant::now();
     a.handle.step_down().await;
-    let waited = a.leading().await.since() - began;
+    let waited = a.leading().await.quiet_at() - began;
     assert!((6_000..6_010).contains(&waited.as_millis()), "{waited:?}");
     let b = Replica::start(&store, "b");
     secs(3).await;

@@ -54,9 +54,8 @@ impl NodeSyncError {
     pub(super) fn class(&self) -> ErrorClass {
         match self {
             Self::Lookup(error) => error.class(),
-            Self::Absent(_) => ErrorClass::NotReady,
             Self::Plan(error) => error.class(),
-            Self::Duplicate(error) => error.class(),
+            Self::Absent(_) | Self::Duplicate(_) => ErrorClass::NotReady,
             Self::Write(error) => error.class(),
             Self::LeftAlone => ErrorClass::Conflict,
         }

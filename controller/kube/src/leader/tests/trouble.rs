@@ -49,7 +49,7 @@ async fn a_lease_term_counts_from_the_sending_of_its_claim() {
     let sent = store.last_request();
     store.mood(Mood::Silent);
     let leading = a.leading().await;
-    assert_eq!((leading.since() - sent).as_secs(), 3);
+    assert_eq!((leading.quiet_at() - sent).as_secs(), 3);
     leading.token().cancelled().await;
     let after = sent.elapsed().as_millis();
     assert!((10_000..10_010).contains(&after), "{after}");
