@@ -10,36 +10,23 @@ use crate::{
 
 /// One of `status.conditions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// `type`.
-    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    #[serde(rename = "type", deserialize_with = "or_default")]
     pub kind: Box<str>,
     /// `status`: `True`, `False`, `Unknown`.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub status: Box<str>,
     /// `reason`.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub reason: Box<str>,
     /// `message`.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub message: Box<str>,
     /// `lastTransitionTime`; absent where it cannot be read. A time out of range is the nearest
     /// [`Timestamp`].
     #[serde(
-        default,
         deserialize_with = "api_time::if_readable",
         skip_serializing_if = "is_default"
     )]

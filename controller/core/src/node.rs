@@ -217,20 +217,17 @@ pub struct UnreadableLabel {
 }
 
 /// One of `spec.taints`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Taint {
     /// Taint key.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub key: Box<str>,
     /// Taint value, may be empty.
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "is_default"
-    )]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub value: Box<str>,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`, or what a later Kubernetes adds.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub effect: Box<str>,
     /// Its other fields, such as `timeAdded`: a write of the whole list keeps them.
     #[serde(flatten)]

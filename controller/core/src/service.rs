@@ -74,7 +74,7 @@ pub mod condition {
 ///
 /// A Service that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers and
 /// `spec.type` only, so that it costs half a kilobyte.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "wire::ServiceJson")]
 pub struct ServiceView {
     /// `metadata.namespace`, `/`, `metadata.name`.

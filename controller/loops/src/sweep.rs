@@ -21,7 +21,6 @@ use outrigger_core::{
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
     route::ObservedRoute,
     service::{ServiceView, Spec, TYPE_LOAD_BALANCER, answer::Disposition},
-    string_map::StringMap,
     text,
 };
 use outrigger_provider::{Error, OwnedLoadBalancer, Owner, Provider};
@@ -424,18 +423,12 @@ fn service_of(owner: &Owner) -> ServiceView {
     ServiceView {
         key: Arc::from(format!("{namespace}/{name}")),
         uid: uid.clone(),
-        resource_version: Box::default(),
         deleted: Some(Timestamp::now()),
-        labels: StringMap::default(),
-        annotations: StringMap::default(),
-        finalizers: Box::default(),
         spec: Spec {
             kind: TYPE_LOAD_BALANCER.into(),
             ..Spec::default()
         },
-        ingress: Box::default(),
-        conditions: Box::default(),
-        is_too_large: false,
+        ..ServiceView::default()
     }
 }
 
