@@ -8,7 +8,6 @@ use outrigger_controller::{
 };
 use outrigger_runtime::{VERSION, telemetry::Telemetry};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::runtime::Runtime;
 use tracing::{error, info, warn};
 
 fn main() -> ExitCode {
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
         let surroundings = Surroundings::of(&config, telemetry)?;
         Box::pin(app::run(config, surroundings)).await
     };
-    match run_to_end(run) {
+    match command::run_to_end(run) {
         Err(error) => {
             error!(%error, "cannot start");
             ExitCode::FAILURE
@@ -46,18 +45,6 @@ fn main() -> ExitCode {
             ExitCode::from(fatal.exit_code())
         }
     }
-}
-
-/// Runs `work` to its end on a runtime of its own. Blocking work that it leaves behind does not delay
-/// the return: a name that no DNS server resolves keeps a thread in `getaddrinfo` for many seconds.
-///
-/// # Errors
-/// If no runtime can be made: out of threads or file descriptors.
-fn run_to_end<F: Future>(work: F) -> io::Result<F::Output> {
-    let runtime = Runtime::new()?;
-    let ended = runtime.block_on(work);
-    runtime.shutdown_background();
-    Ok(ended)
 }
 
 /// Raises the soft limit to the hard one, as Go does at the start of each program: the soft one is 1,024 where
@@ -80,22 +67,7 @@ fn raise_open_files() -> io::Result<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, time::Duration};
-
     use super::*;
-
-    #[test]
-    fn blocking_work_that_is_left_behind_does_not_delay_the_end() {
-        let (release, released) = mpsc::channel::<()>();
-        let ended = run_to_end(async {
-            drop(tokio::task::spawn_blocking(move || {
-                let _ = released.recv_timeout(Duration::from_secs(20));
-            }));
-            7
-        });
-        assert_eq!(ended.unwrap(), 7);
-        assert!(release.send(()).is_ok(), "the blocking work was waited for");
-    }
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {

@@ -124,7 +124,7 @@ impl Clients {
 
     /// URL of the API server, for messages.
     pub fn server(&self) -> String {
-        self.server.config.cluster_url.to_string()
+        self.server.url()
     }
 
     /// How many writes of all clients are in flight.

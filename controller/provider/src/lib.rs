@@ -58,7 +58,7 @@ pub use volumes::{VolumeLookup, Volumes, VolumesCapability};
 use provider::Shared;
 
 /// Facts for the provider about its caller, and limits of the calls to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `--cloud-provider`: a provider of another name is refused.
     pub expected_name: Option<String>,

@@ -46,7 +46,7 @@ impl Provider {
     /// the batches. The caller spawns that future and owns it; it ends only after `cancel`.
     pub fn new(
         options: Options,
-        connector: impl Connect,
+        connector: Box<dyn Connect>,
         metrics: ProviderMetrics,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -66,7 +66,7 @@ impl Provider {
             metrics,
         });
         let (lookups, batching) = batch::batcher(&shared, cancel.clone());
-        let manager = Manager::new(Arc::clone(&shared), options, Box::new(connector), cancel);
+        let manager = Manager::new(Arc::clone(&shared), options, connector, cancel);
         let run = async move {
             tokio::join!(manager.run(), batching);
         };

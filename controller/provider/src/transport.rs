@@ -30,12 +30,6 @@ pub trait Connect: fmt::Display + Send + Sync + 'static {
     fn connect(&self) -> Connecting;
 }
 
-impl<T: Connect + ?Sized> Connect for Box<T> {
-    fn connect(&self) -> Connecting {
-        (**self).connect()
-    }
-}
-
 /// One connection, from dialling to its end. It never becomes another one, as a channel of tonic's does: a call that
 /// waits must not reach a process that no handshake was made with.
 ///

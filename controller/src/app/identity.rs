@@ -201,7 +201,7 @@ mod tests {
         let facts = Facts::default();
         let (provider, _connection) = Provider::new(
             provider_options(&config, &facts),
-            Pipe(Fake::new()),
+            Box::new(Pipe(Fake::new())),
             ProviderMetrics::register(registry),
             CancellationToken::new(),
         );

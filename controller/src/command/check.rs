@@ -8,24 +8,14 @@ use std::{process::ExitCode, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::SelfSubjectRulesReview;
 use outrigger_core::{node::NodeView, repairs::pod_cidr_writer, text};
-use outrigger_kube::{
-    api::Api,
-    client::{Budget, Clients},
-    cluster,
-    decode::Item,
-    error::ApiError,
-    metrics::ClientMetrics,
-    store::View,
-};
-use outrigger_provider::{DownCause, Provider, ProviderMetrics, ProviderState, Session};
+use outrigger_kube::{api::Api, cluster, decode::Item, error::ApiError, store::View};
+use outrigger_provider::{DownCause, ProviderState, Session};
 use outrigger_runtime::telemetry::Repeats;
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use self::rows::{CheckResult, ClusterFound, Found, Row, Served, judge};
-use super::{Refusal, new_table};
+use super::{Refusal, connect, new_table, run_to_end};
 use crate::{
     app::{Surroundings, provider_options},
     options::{self, Config, config::OutputForm},
@@ -41,9 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) fn run() -> Result<ExitCode, Refusal> {
     let parsed = options::parse_check_from_env(ABOUT);
     let (config, output) = parsed.unwrap_or_else(|error| error.exit());
-    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let rows = judge(&runtime.block_on(find(&config)));
-    runtime.shutdown_background();
+    let rows = judge(&run_to_end(find(&config))?);
     let shown = match output {
         OutputForm::Json => {
             serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?
@@ -58,7 +46,8 @@ pub(super) fn run() -> Result<ExitCode, Refusal> {
 async fn find(config: &Config) -> Found<'_> {
     let cluster = find_cluster(config).await;
     let facts = cluster.as_ref().map(|cluster| cluster.facts.clone());
-    let provider = connect(config, &facts.unwrap_or_default());
+    let options = provider_options(config, &facts.unwrap_or_default());
+    let provider = connect(options, Surroundings::socket(config));
     let mut state = provider.state();
     let is_final = |state: &ProviderState| {
         let may_start = matches!(state.cause(), None | Some(DownCause::Disconnected));
@@ -78,9 +67,7 @@ async fn find(config: &Config) -> Found<'_> {
 /// RBAC: that of the loops.
 async fn find_cluster(config: &Config) -> Result<ClusterFound, String> {
     let api_server = config.kube.load().map_err(|error| error.to_string())?;
-    let clients = Clients::new(api_server, ClientMetrics::default()).await;
-    let clients = clients.map_err(|error| error.to_string())?;
-    let api = Api::new(clients.build("check", Budget::UNLIMITED)).limited(PATIENCE);
+    let api = super::api(api_server, "check").await?.limited(PATIENCE);
     ask(config, &api).await.map_err(|error| error.to_string())
 }
 
@@ -115,19 +102,6 @@ async fn ask(config: &Config, api: &Api) -> Result<ClusterFound, ApiError> {
         nodes: listed.is_ok().then_some(nodes),
         pod_cidr_writer: pod_cidr_writer(&entries).map(str::to_owned),
     })
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the command ends with the runtime, and the connection with it"
-)]
-fn connect(config: &Config, facts: &cluster::Facts) -> Provider {
-    let (socket, stop) = (Surroundings::socket(config), CancellationToken::new());
-    let metrics = ProviderMetrics::register(&mut Registry::default());
-    let options = provider_options(config, facts);
-    let (provider, connection) = Provider::new(options, socket, metrics, stop);
-    tokio::spawn(connection);
-    provider
 }
 
 fn served(session: &Session) -> Served {

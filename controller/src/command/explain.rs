@@ -12,15 +12,13 @@ use clap::Parser;
 use http::Uri;
 use outrigger_core::text;
 use outrigger_kube::{
-    api::Api,
-    client::{Budget, Clients, Source, SourceError},
+    client::{Source, SourceError},
     error::ApiError,
-    metrics::ClientMetrics,
 };
 use outrigger_runtime::history::Explanation;
 use serde_json::Value;
 
-use super::{Refusal, new_table};
+use super::{Refusal, new_table, run_to_end};
 use crate::options::config::OutputForm;
 
 /// For a caller without the right.
@@ -52,12 +50,7 @@ pub(super) struct ExplainCommand {
 impl ExplainCommand {
     pub(super) fn run(&self) -> Result<ExitCode, Refusal> {
         let path = path(&self.object)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        let answer = runtime.block_on(ask(self, &path))?;
-        runtime.shutdown_background();
+        let answer = run_to_end(ask(self, &path))??;
         let shown = if self.output == OutputForm::Json {
             serde_json::to_string_pretty(&answer).map_err(|error| error.to_string())? + "\n"
         } else {
@@ -108,10 +101,7 @@ async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, Refusal> {
         ),
         error => error.to_string(),
     })?;
-    let leader = cluster.at(server.clone());
-    let clients = Clients::new(leader, ClientMetrics::default()).await;
-    let clients = clients.map_err(|error| error.to_string())?;
-    let api = Api::new(clients.build("explain", Budget::UNLIMITED));
+    let api = super::api(cluster.at(server.clone()), "explain").await?;
     let answer = api.get(path).await;
     answer.map_err(|error| refused(&server, error))
 }

@@ -3,27 +3,21 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use outrigger_core::{
-    cluster_uid::is_of_another_cluster, effects::GrantedPrefixes, syntax::subdomain,
-};
+use outrigger_core::{cluster_uid::is_of_another_cluster, syntax::subdomain};
 use outrigger_kube::{
-    api::Api,
-    client::{Budget, Clients, Source},
+    client::Source,
     cluster::{self, CLUSTER_UID_ANNOTATION},
-    metrics::ClientMetrics,
 };
 use outrigger_loops::sweep::{Fate, Leftover, Sweep, Swept};
-use outrigger_provider::{Cluster, Endpoint, Options, Provider, ProviderMetrics, ProviderSocket};
+use outrigger_provider::{Cluster, Endpoint, Options, Provider, ProviderSocket};
 use outrigger_runtime::{
     VERSION,
     telemetry::{Logging, Telemetry},
 };
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
-use super::{Refusal, new_table};
+use super::{Refusal, connect, new_table, run_to_end};
 use crate::{
     app::Signals,
     options::{DEFAULT_ENDPOINT, cluster_uid, config::OutputForm, period},
@@ -88,18 +82,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl SweepCommand {
     pub(super) fn run(self) -> Result<ExitCode, Refusal> {
         Telemetry::install(&Logging::default()).map_err(|error| error.to_string())?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        let ended = runtime.block_on(self.sweep());
-        runtime.shutdown_background();
-        ended
+        run_to_end(self.sweep())?
     }
 
     async fn sweep(self) -> Result<ExitCode, Refusal> {
-        let signals = Signals::install();
-        let mut signals = signals.map_err(|error| error.to_string())?;
+        let mut signals = Signals::install()?;
         let mut stop = std::pin::pin!(async {
             tokio::select! {
                 () = signals.next() => "it was interrupted".to_owned(),
@@ -158,9 +145,8 @@ impl SweepCommand {
 
     async fn ask(&self, living: &Source) -> Result<(), String> {
         let api_server = living.load().map_err(|error| error.to_string())?;
-        let clients = Clients::new(api_server, ClientMetrics::default()).await;
-        let clients = clients.map_err(|error| error.to_string())?;
-        let api = Api::new(clients.build("sweep", Budget::UNLIMITED));
+        let url = api_server.url();
+        let api = super::api(api_server, "sweep").await?;
         let kube_system = cluster::uid(&api).await;
         let annotations = match cluster::lease(&api, &self.lease).await {
             // No replica has led there.
@@ -176,35 +162,23 @@ impl SweepCommand {
             kube_system.as_deref().map_err(ToString::to_string),
             on_lease.map_err(ToString::to_string),
         )
-        .map_err(|why| format!("{}: {why}", clients.server()))
+        .map_err(|why| format!("{url}: {why}"))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the command ends with the runtime, and the connection with it"
-    )]
     fn connect(&self) -> Provider {
         let options = Options {
-            expected_name: None,
-            allow_untagged: false,
-            effect_prefixes: GrantedPrefixes::default(),
             controller_name: "cloud-controller-manager sweep".to_owned(),
             controller_version: VERSION.to_owned(),
-            kubernetes_version: String::new(),
             cluster: Cluster {
                 name: self.cluster_name.clone(),
                 ..Cluster::default()
             },
             cluster_uid: self.cluster_uid.clone(),
-            standby: false,
+            ..Options::default()
         };
         let socket =
             ProviderSocket::new(self.provider_endpoint.clone(), self.provider_user.clone());
-        let metrics = ProviderMetrics::register(&mut Registry::default());
-        let (provider, connection) =
-            Provider::new(options, socket, metrics, CancellationToken::new());
-        tokio::spawn(connection);
-        provider
+        connect(options, socket)
     }
 }
 

@@ -214,6 +214,11 @@ impl ApiServer {
         }
     }
 
+    /// Its URL, for messages.
+    pub fn url(&self) -> String {
+        self.config.cluster_url.to_string()
+    }
+
     /// The server at `url` on this machine, which knows the users of the cluster too, such as this program's own; without a
     /// proxy, and with any certificate.
     #[must_use]

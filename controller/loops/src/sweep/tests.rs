@@ -5,9 +5,8 @@ mod faults;
 use std::{collections::BTreeMap, sync::Arc};
 
 use outrigger_api::v1;
-use outrigger_core::effects::GrantedPrefixes;
 use outrigger_provider::{
-    Cluster, Options, ProviderMetrics,
+    Options, ProviderMetrics,
     fixture::{Fake, Pipe, Reply, Step, handshake},
 };
 use outrigger_provider_mock::{
@@ -294,18 +293,13 @@ fn scripted(
         })]
     });
     let options = Options {
-        expected_name: None,
-        allow_untagged: false,
-        effect_prefixes: GrantedPrefixes::default(),
         controller_name: "test".into(),
         controller_version: "0".into(),
-        kubernetes_version: String::new(),
-        cluster: Cluster::default(),
         cluster_uid: GONE.to_owned(),
-        standby: false,
+        ..Options::default()
     };
     let metrics = ProviderMetrics::register(&mut Registry::default());
-    let pipe = Pipe(Arc::clone(&fake));
+    let pipe = Box::new(Pipe(Arc::clone(&fake)));
     let (provider, run) = Provider::new(options, pipe, metrics, CancellationToken::new());
     tasks.spawn(run);
     (fake, provider)

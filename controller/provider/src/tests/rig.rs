@@ -44,7 +44,7 @@ impl Rig {
         let cancel = CancellationToken::new();
         let pipe = Pipe(Arc::clone(&fake));
         let metrics = ProviderMetrics::register(&mut registry);
-        let (provider, run) = Provider::new(options, pipe, metrics, cancel.clone());
+        let (provider, run) = Provider::new(options, Box::new(pipe), metrics, cancel.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(run);
         Self {
@@ -162,8 +162,6 @@ pub(crate) fn granted() -> GrantedPrefixes {
 
 pub(crate) fn options() -> Options {
     Options {
-        expected_name: None,
-        allow_untagged: false,
         effect_prefixes: granted(),
         controller_name: "cloud-controller-manager".into(),
         controller_version: "v1".into(),
@@ -173,7 +171,7 @@ pub(crate) fn options() -> Options {
             ..Cluster::default()
         },
         cluster_uid: "uid-1".into(),
-        standby: false,
+        ..Options::default()
     }
 }
 

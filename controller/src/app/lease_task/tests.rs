@@ -68,7 +68,7 @@ impl Replica {
         let fake = Fake::new();
         let (provider, connection) = Provider::new(
             provider_options(&config, &facts),
-            Pipe(Arc::clone(&fake)),
+            Box::new(Pipe(Arc::clone(&fake))),
             ProviderMetrics::register(&mut registry),
             CancellationToken::new(),
         );
