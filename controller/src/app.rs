@@ -82,9 +82,11 @@ impl Fatal {
             Self::NoClusterId => 255,
         }
     }
+}
 
-    fn setup(error: &dyn std::fmt::Display) -> Self {
-        Self::Setup(error.to_string())
+impl From<String> for Fatal {
+    fn from(why: String) -> Self {
+        Self::Setup(why)
     }
 }
 
@@ -106,10 +108,10 @@ impl Surroundings {
     /// # Errors
     /// A kubeconfig that cannot be used; signals that cannot be caught.
     pub fn of(config: &Config, telemetry: Telemetry) -> Result<Self, Fatal> {
-        let signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
-        let api_server = config.kube.load();
+        let signals = Signals::install()?;
+        let api_server = config.kube.load().map_err(|error| error.to_string())?;
         Ok(Self {
-            api_server: api_server.map_err(|error| Fatal::setup(&error))?,
+            api_server,
             provider: Box::new(Self::socket(config)),
             signals,
             set_verbosity: Box::new(move |verbosity| telemetry.set_verbosity(verbosity)),

@@ -37,11 +37,6 @@ pub use self::{
     pages::Pages,
 };
 
-/// A flag cannot be followed: its file, its certificate or its port cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SetupError(String);
-
 /// Contents of the server, and the access to them.
 pub struct ServerParts {
     /// `/healthz`, `/livez`, `/readyz`.

@@ -52,13 +52,12 @@ impl<'a> Process<'a> {
         // A plan is made beside a controller that works.
         let serves = config.plan.is_none();
         let https = config.serving.as_ref().filter(|_| serves);
-        let https = https.map(Server::bind).transpose();
-        let https = https.map_err(|error| Fatal::setup(&error))?;
+        let https = https.map(Server::bind).transpose()?;
         let mut registry = Registry::default();
         telemetry::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
         let clients = Clients::new(api_server, metrics.client.clone()).await;
-        let clients = clients.map_err(|error| Fatal::setup(&error))?;
+        let clients = clients.map_err(|error| error.to_string())?;
         let informers = Api::new(clients.build("shared-informers", config.budget));
         let mut process = Self {
             config,
@@ -89,7 +88,7 @@ impl<'a> Process<'a> {
 
     async fn serve(&mut self, https: Server, registry: Registry) -> Result<(), Fatal> {
         let access = Access::new(&self.config.access, &self.metrics.client).await;
-        let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
+        let access = Arc::new(access?);
         self.https_access = Some(Arc::clone(&access));
         let parts = ServerParts {
             checks: self.checks.clone(),
@@ -109,12 +108,10 @@ impl<'a> Process<'a> {
         let Some(settings) = &self.config.webhook else {
             return Ok(());
         };
-        let server = Server::bind(&settings.serving).map_err(|error| Fatal::setup(&error))?;
+        let server = Server::bind(&settings.serving)?;
         let client_ca = settings.client_ca.clone();
         let client_ca = client_ca.map(|path| ClientCa::read("--webhook-client-ca-file", path));
-        let client_ca = client_ca
-            .transpose()
-            .map_err(|error| Fatal::setup(&error))?;
+        let client_ca = client_ca.transpose()?;
         let metrics = self.metrics.webhook.clone();
         let webhook = Arc::new(WebhookServer::new(client_ca, metrics));
         let connections = self.metrics.serving.clone();

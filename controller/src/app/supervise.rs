@@ -1,6 +1,6 @@
 //! Tasks that must not die silently, and the signals that end them.
 
-use std::{borrow::Cow, io, panic::AssertUnwindSafe};
+use std::{borrow::Cow, panic::AssertUnwindSafe};
 
 use futures::{FutureExt, Stream, StreamExt as _, stream, stream::BoxStream};
 use tokio::{
@@ -49,9 +49,13 @@ pub struct Signals(BoxStream<'static, ()>);
 
 impl Signals {
     /// SIGTERM and SIGINT.
-    pub(crate) fn install() -> io::Result<Self> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+    ///
+    /// # Errors
+    /// If they cannot be caught.
+    pub(crate) fn install() -> Result<Self, String> {
+        let catch = |kind| signal(kind).map_err(|error| error.to_string());
+        let mut terminate = catch(SignalKind::terminate())?;
+        let mut interrupt = catch(SignalKind::interrupt())?;
         Ok(Self::new(stream::poll_fn(move |cx| {
             let terminated = terminate.poll_recv(cx);
             if terminated.is_ready() {

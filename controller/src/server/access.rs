@@ -30,7 +30,6 @@ use tracing::warn;
 pub use self::client_ca::ClientCa;
 use self::reviews::Reviews;
 use super::{
-    SetupError,
     answer::{self, Answer},
     listener::Peer,
     settings::AccessSettings,
@@ -72,10 +71,7 @@ impl Access {
     ///
     /// # Errors
     /// A kubeconfig or a file that cannot be used.
-    pub async fn new(
-        settings: &AccessSettings,
-        metrics: &ClientMetrics,
-    ) -> Result<Self, SetupError> {
+    pub async fn new(settings: &AccessSettings, metrics: &ClientMetrics) -> Result<Self, String> {
         let build = async |flag, kubeconfig| client(flag, kubeconfig, metrics).await;
         let kubeconfig = settings.authentication_kubeconfig.as_ref();
         let reviewer = build("--authentication-kubeconfig", kubeconfig).await?;
@@ -101,12 +97,11 @@ impl Access {
         settings: &AccessSettings,
         reviewer: Option<Api>,
         judge: Option<Api>,
-    ) -> Result<Self, SetupError> {
+    ) -> Result<Self, String> {
         let mut free = settings.authorization_always_allow_paths.clone();
         free.retain(|path| !path.is_empty());
         if let Some(pattern) = free.iter().find(|path| star(path).0.contains('*')) {
-            let text = format!("only trailing * allowed in {pattern:?}");
-            return Err(SetupError(text));
+            return Err(format!("only trailing * allowed in {pattern:?}"));
         }
         let looks_up = !settings.authentication_skip_lookup;
         let client_ca = match &settings.client_ca_file {
@@ -241,14 +236,12 @@ async fn client(
     flag: &'static str,
     kubeconfig: Option<&PathBuf>,
     metrics: &ClientMetrics,
-) -> Result<Option<Api>, SetupError> {
-    let refuse = |error| {
-        SetupError(match error {
-            SourceError::Kubeconfig { path, reason } => {
-                format!("{flag} {}: {reason}", path.display())
-            }
-            error => format!("{flag}: {error}"),
-        })
+) -> Result<Option<Api>, String> {
+    let refuse = |error| match error {
+        SourceError::Kubeconfig { path, reason } => {
+            format!("{flag} {}: {reason}", path.display())
+        }
+        error => format!("{flag}: {error}"),
     };
     let source = Source {
         kubeconfig: kubeconfig.cloned(),

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Layer;
 use tracing::{debug, info, warn};
 
-use super::{SetupError, tls::Tls};
+use super::tls::Tls;
 use crate::server::settings::{Certificate, Serving};
 
 /// Connections at once. Probes, scrapers and people need few; each costs memory.
@@ -86,12 +86,12 @@ impl Server {
     ///
     /// # Errors
     /// Another process has the port, the address is not ours, or the certificate cannot be used.
-    pub fn bind(serving: &Serving) -> Result<Self, SetupError> {
+    pub fn bind(serving: &Serving) -> Result<Self, String> {
         let tls = Tls::open(serving)?;
         let bound = listen(serving).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) = bound.map_err(|error| {
             let address = SocketAddr::new(serving.address, serving.port);
-            SetupError(format!("failed to listen on {address}: {error}"))
+            format!("failed to listen on {address}: {error}")
         })?;
         Ok(Self {
             listener,

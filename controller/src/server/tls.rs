@@ -14,7 +14,6 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-use super::SetupError;
 use crate::server::settings::{Certificate, Serving, TlsVersion};
 
 /// The way into TLS, by one certificate.
@@ -28,16 +27,14 @@ impl Tls {
     ///
     /// # Errors
     /// A certificate or key that cannot be read, made or used. Between the two writes of a rotation the pair does not fit.
-    pub(super) fn open(serving: &Serving) -> Result<Self, SetupError> {
+    pub(super) fn open(serving: &Serving) -> Result<Self, String> {
         match &serving.certificate {
             Certificate::SelfSigned => {
                 let made = self_signed(serving.address).map_err(|error| error.to_string());
                 let read = made.and_then(|[certificate, key]| {
                     Self::new(serving, certificate.as_bytes(), key.as_bytes())
                 });
-                read.map_err(|reason| {
-                    SetupError(format!("cannot make a self-signed certificate: {reason}"))
-                })
+                read.map_err(|reason| format!("cannot make a self-signed certificate: {reason}"))
             }
             Certificate::Files { certificate, key } => {
                 let read = |path| fs::read(path).map_err(|error| error.to_string());
@@ -45,7 +42,7 @@ impl Tls {
                     .and_then(|certificate| Self::new(serving, &certificate, &read(key)?));
                 read.map_err(|reason| {
                     let (certificate, key) = (certificate.display(), key.display());
-                    SetupError(format!("certificate {certificate}, key {key}: {reason}"))
+                    format!("certificate {certificate}, key {key}: {reason}")
                 })
             }
         }
@@ -81,7 +78,7 @@ impl Tls {
     }
 
     /// Takes over what the files say now; if they cannot be used, or not yet, all stays as it was.
-    pub(super) fn replace(&mut self, read: Result<Self, SetupError>) {
+    pub(super) fn replace(&mut self, read: Result<Self, String>) {
         match read {
             Ok(read) => {
                 if self.chain != read.chain {

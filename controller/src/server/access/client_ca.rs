@@ -16,7 +16,7 @@ use tracing::warn;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::{Caller, reviews};
-use crate::server::{SetupError, listener::Peer};
+use crate::server::listener::Peer;
 
 const CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -43,7 +43,7 @@ pub struct ClientCa {
 
 impl ClientCa {
     /// Reads the file of `flag`.
-    pub fn read(flag: &'static str, path: PathBuf) -> Result<Self, SetupError> {
+    pub fn read(flag: &'static str, path: PathBuf) -> Result<Self, String> {
         let origin = Origin::File(flag, path);
         let verifier = RwLock::new(origin.read()?);
         Ok(Self { origin, verifier })
@@ -120,7 +120,7 @@ impl ClientCa {
 }
 
 impl Origin {
-    fn read(&self) -> Result<Option<Verifier>, SetupError> {
+    fn read(&self) -> Result<Option<Verifier>, String> {
         let Self::File(flag, path) = self else {
             return Ok(None);
         };
@@ -128,12 +128,12 @@ impl Origin {
         let verifier = pem.and_then(|pem| verifier(&pem));
         verifier
             .map(Some)
-            .map_err(|reason| SetupError(format!("{flag} {}: {reason}", path.display())))
+            .map_err(|reason| format!("{flag} {}: {reason}", path.display()))
     }
 }
 
 /// The CAs of the cluster; one without aggregation has no such object.
-async fn look_up(api: &Api) -> Result<Option<Verifier>, SetupError> {
+async fn look_up(api: &Api) -> Result<Option<Verifier>, String> {
     let data = match api.get::<ConfigMap>(CONFIG_MAP).await {
         Ok(map) => map.data.unwrap_or_default(),
         Err(error) if error.is_not_found() => return Ok(None),
@@ -148,10 +148,8 @@ async fn look_up(api: &Api) -> Result<Option<Verifier>, SetupError> {
     verifier.transpose()
 }
 
-fn unusable(reason: &str) -> SetupError {
-    SetupError(format!(
-        "unable to load configmap based client-ca-file: {reason}"
-    ))
+fn unusable(reason: &str) -> String {
+    format!("unable to load configmap based client-ca-file: {reason}")
 }
 
 fn verifier(pem: &[u8]) -> Result<Verifier, String> {
