@@ -19,19 +19,12 @@ use crate::{
 /// had its name.
 #[derive(Clone, Debug)]
 pub struct Allocator {
-    source: Source,
+    /// `RangeAllocator`: one pool for each cluster CIDR, by their places (I-8). `CloudAllocator`: none, and the CIDRs are the
+    /// provider's `Instance.pod_cidrs`.
+    pools: Vec<Pool>,
     holders: Holders,
     /// UIDs of Nodes of the list that the store has not shown yet.
     awaited: BTreeMap<Arc<str>, Box<str>>,
-}
-
-/// `--cidr-allocator-type`.
-#[derive(Clone, Debug)]
-enum Source {
-    /// `RangeAllocator`: one pool for each cluster CIDR, by their places (I-8).
-    Pools(Vec<Pool>),
-    /// `CloudAllocator`: the provider's `Instance.pod_cidrs`.
-    Provider,
 }
 
 /// A cluster CIDR has no CIDR left (I-13). Upstream's text, and what to do.
@@ -51,25 +44,21 @@ pub struct Exhausted {
 impl Allocator {
     /// Allocates from `pools`.
     pub fn from_pools(pools: Vec<Pool>) -> Self {
-        Self::new(Source::Pools(pools))
-    }
-
-    /// Takes the CIDRs that the provider names.
-    pub fn from_provider() -> Self {
-        Self::new(Source::Provider)
-    }
-
-    fn new(source: Source) -> Self {
         Self {
-            source,
+            pools,
             holders: Holders::default(),
             awaited: BTreeMap::new(),
         }
     }
 
+    /// Takes the CIDRs that the provider names.
+    pub fn from_provider() -> Self {
+        Self::from_pools(Vec::new())
+    }
+
     /// Returns true if the provider allocates. It must then serve allocation.
     pub const fn asks_provider(&self) -> bool {
-        matches!(self.source, Source::Provider)
+        self.pools.is_empty()
     }
 
     /// Notes the Pod CIDRs of a Node of the list at the start of the lease term (I-7).
@@ -151,13 +140,13 @@ impl Allocator {
         }
         let holding = self.holders.get(&node.name);
         let mut cidrs: Vec<_> = holding.into_iter().flat_map(Holding::cidrs).collect();
-        let last = cidrs.len().saturating_sub(self.pools().len());
+        let last = cidrs.len().saturating_sub(self.pools.len());
         let last = cidrs.get(last..).unwrap_or_default();
         let is_free = |cidr: &Cidr| self.other(*cidr, node).is_none();
         if !last.is_empty() && last.iter().all(is_free) {
             return Some(Ok(last.into()));
         }
-        let free = self.pools().iter().enumerate().map(|(place, pool)| {
+        let free = self.pools.iter().enumerate().map(|(place, pool)| {
             let range = pool.range();
             let free = pool.free(|block| self.in_use(pool, block));
             free.ok_or(Exhausted { pool: place, range })
@@ -166,10 +155,8 @@ impl Allocator {
             Ok(taken) => taken,
             Err(exhausted) => return Some(Err(exhausted)),
         };
-        if let Source::Pools(pools) = &mut self.source {
-            for (pool, block) in pools.iter_mut().zip(&taken) {
-                pool.taken(*block);
-            }
+        for (pool, block) in self.pools.iter_mut().zip(&taken) {
+            pool.taken(*block);
         }
         cidrs.extend(&taken);
         self.holders.remove(&node.name);
@@ -194,7 +181,7 @@ impl Allocator {
         // The current answer counts, not the one before.
         self.holders.remove(&node.name);
         for cidr in &cidrs {
-            if let Some(other) = self.holders.overlapping(*cidr).next() {
+            if let Some(other) = self.holders.cidrs.overlapping(*cidr).next() {
                 return Err(duplicate(*cidr, node, other));
             }
         }
@@ -218,13 +205,13 @@ impl Allocator {
 
     /// The cluster CIDRs.
     pub fn ranges(&self) -> impl Iterator<Item = Cidr> {
-        self.pools().iter().map(Pool::range)
+        self.pools.iter().map(Pool::range)
     }
 
     /// Each cluster CIDR, and how many CIDRs of it are left. Looks at all Nodes.
     pub fn sizes(&self) -> impl Iterator<Item = (Cidr, PoolSize)> {
-        self.pools().iter().map(|pool| {
-            let held = self.holders.within(pool.range());
+        self.pools.iter().map(|pool| {
+            let held = self.holders.cidrs.within(pool.range());
             let counted = held.filter(|(cidr, node)| self.counts(pool, *cidr, node));
             (pool.range(), pool.size(counted.map(|(cidr, _)| cidr)))
         })
@@ -232,7 +219,7 @@ impl Allocator {
 
     /// Length of the prefix that a Node gets from `range`; none where the provider allocates.
     pub fn node_prefix(&self, range: Cidr) -> Option<u8> {
-        let mut pools = self.pools().iter();
+        let mut pools = self.pools.iter();
         let pool = pools.find(|pool| pool.range() == range);
         pool.map(Pool::node_prefix)
     }
@@ -248,7 +235,7 @@ impl Allocator {
 
     /// A CIDR of `pool` that a Node has or gets, with an address of `block`.
     fn in_use(&self, pool: &Pool, block: Cidr) -> Option<Cidr> {
-        let mut overlapping = self.holders.overlapping(block);
+        let mut overlapping = self.holders.cidrs.overlapping(block);
         let used = overlapping.find(|(cidr, node)| self.counts(pool, *cidr, node));
         used.map(|(cidr, _)| cidr)
     }
@@ -258,16 +245,15 @@ impl Allocator {
     /// kubelet may have made it up.
     fn counts(&self, pool: &Pool, cidr: Cidr, node: &Arc<str>) -> bool {
         let is_alone = || {
-            self.holders
-                .overlapping(cidr)
-                .all(|(_, other)| other == node)
+            let mut overlapping = self.holders.cidrs.overlapping(cidr);
+            overlapping.all(|(_, other)| other == node)
         };
         pool.range().contains(cidr) && (cidr.prefix_len() >= pool.node_prefix() || is_alone())
     }
 
     /// Length of a Node's prefix, if `cidr` is wider than that.
     fn too_wide(&self, cidr: Cidr) -> Option<u8> {
-        let mut pools = self.pools().iter();
+        let mut pools = self.pools.iter();
         let pool = pools.find(|pool| pool.range().family() == cidr.family())?;
         Some(pool.node_prefix()).filter(|shortest| cidr.prefix_len() < *shortest)
     }
@@ -278,16 +264,9 @@ impl Allocator {
         others.find(|(other_cidr, _)| self.too_wide(*other_cidr).is_none())
     }
 
-    const fn pools(&self) -> &[Pool] {
-        match &self.source {
-            Source::Pools(pools) => pools.as_slice(),
-            Source::Provider => &[],
-        }
-    }
-
     fn problems(&self, node: &NodeView, holding: &Holding) -> Vec<PodCidrProblem> {
         let mut problems = Vec::new();
-        let (name, pools) = (&node.name, self.pools());
+        let (name, pools) = (&node.name, &self.pools);
         let (count, expected) = (holding.cidrs.len(), pools.len());
         if expected > 0 && count != expected {
             problems.push(PodCidrProblem::invalid(format!(
@@ -340,6 +319,7 @@ fn duplicate(
 #[derive(Clone, Debug, Default)]
 struct Holders {
     nodes: BTreeMap<Arc<str>, Holding>,
+    /// Each CIDR, with its Nodes.
     cidrs: CidrMap<Arc<str>>,
 }
 
@@ -380,19 +360,9 @@ impl Holders {
         Some(holding)
     }
 
-    /// Each CIDR that has an address of `cidr`, with its Node.
-    fn overlapping(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
-        self.cidrs.overlapping(cidr)
-    }
-
-    /// Returns the CIDRs of [`Self::overlapping`] that are inside `cidr`, itself included.
-    fn within(&self, cidr: Cidr) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
-        self.cidrs.within(cidr)
-    }
-
     /// The Nodes other than `node` that were seen with an address of `cidr`, and their CIDRs.
     fn others(&self, cidr: Cidr, node: &str) -> impl Iterator<Item = (Cidr, &Arc<str>)> {
-        self.overlapping(cidr).filter(move |(_, other)| {
+        self.cidrs.overlapping(cidr).filter(move |(_, other)| {
             ***other != *node && self.get(other).is_some_and(|holding| holding.is_observed)
         })
     }

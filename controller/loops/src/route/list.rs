@@ -133,7 +133,7 @@ impl NodeRoute {
         };
         let class = error.class();
         self.metrics.failed("list", class);
-        self.metrics.periodic(SyncOutcome::Error);
+        self.metrics.synced(SyncOutcome::Error, "periodic");
         log_repeated!(
             warn, self.context.repeats, &error.to_string(),
             class = class.as_str(), %error, "routes cannot be listed; none is made or deleted before that"
@@ -159,7 +159,7 @@ impl NodeRoute {
             0 => SyncOutcome::Noop,
             _ => SyncOutcome::Changed,
         };
-        self.metrics.periodic(outcome);
+        self.metrics.synced(outcome, "periodic");
         self.metrics.listed();
         debug!(routes = listed, changed = due.len(), "routes listed");
         self.state.queue_destinations(due);

@@ -43,17 +43,8 @@ impl SyncOutcome {
 }
 
 impl RouteMetrics {
-    /// A list of all routes ended.
-    pub(super) fn periodic(&self, outcome: SyncOutcome) {
-        self.synced(outcome, "periodic");
-    }
-
-    /// A destination was reconciled.
-    pub(super) fn node_change(&self, outcome: SyncOutcome) {
-        self.synced(outcome, "node_change");
-    }
-
-    fn synced(&self, outcome: SyncOutcome, trigger: &'static str) {
+    /// A list of all routes ended (`periodic`), or a destination was reconciled (`node_change`).
+    pub(super) fn synced(&self, outcome: SyncOutcome, trigger: &'static str) {
         self.syncs.of([outcome.as_str(), trigger]).inc();
     }
 

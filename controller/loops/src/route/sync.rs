@@ -24,7 +24,7 @@ impl NodeRoute {
     pub(super) async fn sync_destination(&self, destination: Cidr) -> Outcome {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
-        self.metrics.node_change(synced);
+        self.metrics.synced(synced, "node_change");
         let concerned: Vec<_> = {
             let findings = self.state.findings();
             let nodes = findings.nodes.with(destination);
