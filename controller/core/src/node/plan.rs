@@ -58,44 +58,39 @@ pub struct NodeWarning {
 }
 
 impl NodeWarning {
-    /// An address that is none: why.
-    pub(super) fn address(why: &str) -> Self {
+    pub(super) fn new(event: &'static str, text: String) -> Self {
         Self {
-            event: Some(EVENT_ADDRESS),
-            text: format!("leaving out an address: {why}").into(),
-        }
-    }
-
-    pub(super) fn provider_id(text: String) -> Self {
-        Self {
-            event: Some(EVENT_PROVIDER_ID),
+            event: Some(event),
             text: text.into(),
         }
     }
 
+    /// An address that is none: why.
+    pub(super) fn address(why: &str) -> Self {
+        Self::new(EVENT_ADDRESS, format!("leaving out an address: {why}"))
+    }
+
+    pub(super) fn provider_id(text: String) -> Self {
+        Self::new(EVENT_PROVIDER_ID, text)
+    }
+
     /// A Node whose kubelet is alive, though the provider knows no instance of it.
     pub fn absent_while_ready(node: &NodeView) -> Self {
-        Self {
-            event: Some("InstanceNotFound"),
-            text: format!(
-                "the provider knows {}, but the kubelet is alive: the node is left alone; if its machine was made again, \
-                 delete the node, and it registers again",
-                no_instance(node)
-            )
-            .into(),
-        }
+        let text = format!(
+            "the provider knows {}, but the kubelet is alive: the node is left alone; if its machine was made again, \
+             delete the node, and it registers again",
+            no_instance(node)
+        );
+        Self::new("InstanceNotFound", text)
     }
 
     /// A Node without the taint is never initialised ([`NodeView::is_without_cloud`]).
     pub fn not_initialized() -> Self {
-        Self {
-            event: Some("NotInitialized"),
-            text: format!(
-                "the node has no provider ID, nor the taint {TAINT_UNINITIALIZED} that asks for one: its zone and type are not \
-                 set either; start its kubelet with --cloud-provider=external, or add the taint with the effect NoSchedule"
-            )
-            .into(),
-        }
+        let text = format!(
+            "the node has no provider ID, nor the taint {TAINT_UNINITIALIZED} that asks for one: its zone and type are not \
+             set either; start its kubelet with --cloud-provider=external, or add the taint with the effect NoSchedule"
+        );
+        Self::new("NotInitialized", text)
     }
 
     pub(super) fn without_event(text: String) -> Self {

@@ -181,19 +181,14 @@ fn is_last_internal_ip(address: &NodeAddress, node: &NodeView, instance: &Instan
 
 impl NodeWarning {
     fn addresses_kept(kept: &[NodeAddress]) -> Self {
-        let words: Vec<_> = kept
-            .iter()
-            .map(|one| format!("{} {}", one.kind, one.address))
-            .collect();
-        let words = words.join(", ");
-        Self {
-            event: Some(EVENT_ADDRESSES_KEPT),
-            text: format!(
-                "the cloud shows the instance without {words}: kept until three answers over five minutes agree; \
-                 a Ready Node keeps its last InternalIP"
-            )
-            .into(),
-        }
+        let words = kept.iter();
+        let words = words.map(|one| format!("{} {}", one.kind, one.address));
+        let words = words.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "the cloud shows the instance without {words}: kept until three answers over five minutes agree; a Ready \
+             Node keeps its last InternalIP"
+        );
+        Self::new(EVENT_ADDRESSES_KEPT, text)
     }
 }
 
