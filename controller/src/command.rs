@@ -5,7 +5,7 @@ mod explain;
 mod sweep;
 
 use std::{
-    env, fmt,
+    env,
     io::{self, Write},
     process::ExitCode,
 };
@@ -37,30 +37,19 @@ pub fn run_from_env() -> Option<ExitCode> {
     };
     Some(ended.unwrap_or_else(|refusal| {
         // A closed stream is no reason to behave otherwise.
-        let _ = writeln!(io::stderr(), "Error: {refusal}");
+        let _ = writeln!(io::stderr(), "Error: {}", escaped(&refusal));
         ExitCode::from(UNUSABLE)
     }))
 }
 
+/// Lines in which nothing moves a cursor: servers and providers have words in them.
+fn escaped(refusal: &str) -> String {
+    let lines: Vec<_> = refusal.lines().map(text::message).collect();
+    lines.join("\n")
+}
+
 /// Exit code of a command that could not do its work.
 const UNUSABLE: u8 = 2;
-
-/// Why a command cannot do its work.
-struct Refusal(String);
-
-impl fmt::Display for Refusal {
-    /// Nothing in its lines moves a cursor: servers and providers have words in it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.0.lines().map(text::message).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-impl From<String> for Refusal {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
 
 /// Runs `work` to its end on a runtime of its own. Blocking work that it leaves behind does not delay
 /// the return: a name that no DNS server resolves keeps a thread in `getaddrinfo` for many seconds.

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use self::rows::{CheckResult, ClusterFound, Found, Row, Served, judge};
-use super::{Refusal, connect, new_table, run_to_end};
+use super::{connect, new_table, run_to_end};
 use crate::{
     app::{Surroundings, provider_options},
     options::{self, Config, config::OutputForm},
@@ -28,7 +28,7 @@ const ABOUT: &str = "Checks whether the controller manager would work with these
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the process if the flags, which are those of the controller manager, cannot be read.
-pub(super) fn run() -> Result<ExitCode, Refusal> {
+pub(super) fn run() -> Result<ExitCode, String> {
     let parsed = options::parse_check_from_env(ABOUT);
     let (config, output) = parsed.unwrap_or_else(|error| error.exit());
     let rows = judge(&run_to_end(find(&config))?);

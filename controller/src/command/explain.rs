@@ -18,7 +18,7 @@ use outrigger_kube::{
 use outrigger_runtime::history::Explanation;
 use serde_json::Value;
 
-use super::{Refusal, new_table, run_to_end};
+use super::{new_table, run_to_end};
 use crate::options::config::OutputForm;
 
 /// For a caller without the right.
@@ -48,7 +48,7 @@ pub(super) struct ExplainCommand {
 }
 
 impl ExplainCommand {
-    pub(super) fn run(&self) -> Result<ExitCode, Refusal> {
+    pub(super) fn run(&self) -> Result<ExitCode, String> {
         let path = path(&self.object)?;
         let answer = run_to_end(ask(self, &path))??;
         let shown = if self.output == OutputForm::Json {
@@ -65,18 +65,18 @@ impl ExplainCommand {
 }
 
 /// The path of `object` at the server, which checks the name.
-fn path(object: &str) -> Result<String, Refusal> {
+fn path(object: &str) -> Result<String, String> {
     let (kind, name) = object.split_once('/').unwrap_or((object, ""));
     match kind {
         "node" | "nodes" | "no" => Ok(format!("/explain/nodes/{name}")),
         "service" | "services" | "svc" => Ok(format!("/explain/services/{name}")),
-        other => Err(Refusal(format!(
+        other => Err(format!(
             "{other:?} is no kind that is explained: it is node/NAME or service/NAMESPACE/NAME"
-        ))),
+        )),
     }
 }
 
-async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, Refusal> {
+async fn ask(command: &ExplainCommand, path: &str) -> Result<Value, String> {
     let url = &command.server;
     let server: Uri = url
         .parse()
@@ -115,7 +115,7 @@ fn is_local(server: &Uri) -> bool {
 }
 
 /// Why the leader has not answered, and what to do.
-fn refused(server: &Uri, error: ApiError) -> Refusal {
+fn refused(server: &Uri, error: ApiError) -> String {
     let remedy = match &error {
         ApiError::Status { code: 401, .. } => {
             "\nThe leader does not know the caller: give --kubeconfig with a credential of its cluster. For a token the \
@@ -134,7 +134,7 @@ fn refused(server: &Uri, error: ApiError) -> Refusal {
         ApiError::Decode(why) => format!("the answer cannot be read: {why}"),
         other => other.to_string(),
     };
-    Refusal(format!("{server}: {why}{remedy}"))
+    format!("{server}: {why}{remedy}")
 }
 
 /// The decisions as a table, the last one last.
@@ -178,7 +178,7 @@ fn table(explanation: &Explanation) -> String {
 mod tests {
     //! Names of objects, and the table of an answer.
 
-    use super::*;
+    use super::{super::escaped, *};
 
     #[test]
     fn an_object_is_a_node_or_a_service() {
@@ -218,7 +218,7 @@ mod tests {
                 message: "no \u{1b}]0;title\u{7}".into(),
                 retry_after: None,
             };
-            let text = refused(&server, status).to_string();
+            let text = escaped(&refused(&server, status));
             assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
             text
         };
@@ -259,7 +259,7 @@ mod tests {
             ApiError::Decode("no object \u{1b}[2J".to_owned()),
         ];
         for error in errors {
-            let text = refused(&server, error).to_string();
+            let text = escaped(&refused(&server, error));
             let names_leader = text.contains("127.0.0.1:10258");
             assert!(names_leader && !text.contains("API server"), "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");

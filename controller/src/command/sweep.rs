@@ -17,7 +17,7 @@ use outrigger_runtime::{
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::{Refusal, connect, new_table, run_to_end};
+use super::{connect, new_table, run_to_end};
 use crate::{
     app::Signals,
     options::{DEFAULT_ENDPOINT, cluster_uid, config::OutputForm, period},
@@ -80,12 +80,12 @@ const LEFT: u8 = 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl SweepCommand {
-    pub(super) fn run(self) -> Result<ExitCode, Refusal> {
+    pub(super) fn run(self) -> Result<ExitCode, String> {
         Telemetry::install(&Logging::default()).map_err(|error| error.to_string())?;
         run_to_end(self.sweep())?
     }
 
-    async fn sweep(self) -> Result<ExitCode, Refusal> {
+    async fn sweep(self) -> Result<ExitCode, String> {
         let mut signals = Signals::install()?;
         let mut stop = std::pin::pin!(async {
             tokio::select! {
@@ -103,7 +103,7 @@ impl SweepCommand {
         };
         let (sweep, listed) = tokio::select! {
             biased;
-            why = &mut stop => return Err(Refusal(format!("nothing was begun: {why}"))),
+            why = &mut stop => return Err(format!("nothing was begun: {why}")),
             begun = begun => begun?,
         };
         let deletes = self.yes && !listed.is_empty();
