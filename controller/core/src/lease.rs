@@ -67,19 +67,14 @@ impl LeaseRecord {
     ) -> Self {
         let renewed = Some(changed(wall, self.renewed.as_deref()));
         let is_own = self.holder == identity;
-        let transitions = self
-            .transitions
-            .saturating_add(i32::from(!is_own && !is_new));
+        let is_change = !is_own && !is_new;
+        let acquired = self.acquired.clone().filter(|_| is_own);
         Self {
             holder: identity.to_owned(),
             duration_seconds: Some(durations.written_seconds()),
-            acquired: self
-                .acquired
-                .clone()
-                .filter(|_| is_own)
-                .or_else(|| renewed.clone()),
+            acquired: acquired.or_else(|| renewed.clone()),
             renewed,
-            transitions,
+            transitions: self.transitions.saturating_add(i32::from(is_change)),
             rest: self.rest.clone(),
         }
     }

@@ -29,7 +29,7 @@ and a clusterrolebinding to it";
 
 /// Asks the leader why the object is as it is: the last decisions about it, the rules that made them, and the results of
 /// calls and writes. In the leader's Pod it needs no flag: kubectl -n NAMESPACE exec POD -c controller --
-/// cloud-controller-manager explain node/NAME
+/// /cloud-controller-manager explain node/NAME
 #[derive(Parser)]
 #[command(name = "cloud-controller-manager explain", no_binary_name = true)]
 pub(super) struct ExplainCommand {

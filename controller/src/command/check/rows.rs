@@ -233,12 +233,8 @@ impl Found<'_> {
             let cidrs = node.pod_cidrs.iter().filter_map(|text| Cidr::parse(text));
             cidrs.map(|cidr| (node.name.clone(), cidr))
         });
-        let is_inside = |cidr| {
-            settings
-                .ranges
-                .iter()
-                .any(|range| range.cidr.contains(cidr))
-        };
+        let ranges = &settings.ranges;
+        let is_inside = |cidr| ranges.iter().any(|range| range.cidr.contains(cidr));
         if let Some((node, destination)) = all.find(|(_, cidr)| !is_inside(*cidr)) {
             let why = RouteRefusal::Outside;
             let refused = RefusedRoute {
@@ -276,28 +272,19 @@ impl Found<'_> {
     fn provider_ids(&self) -> Judged {
         let cluster = self.cluster.as_ref().ok();
         let nodes = cluster.and_then(|cluster| cluster.nodes.as_ref());
-        let prefixes = self
-            .served
-            .as_ref()
-            .and_then(|served| served.prefixes.as_ref());
+        let served = self.served.as_ref();
+        let prefixes = served.and_then(|served| served.prefixes.as_ref());
         let (Some(nodes), Some(prefixes)) = (nodes, prefixes) else {
             return skipped();
         };
         let owned = |owner| names(nodes, |node| prefixes.owner(&node.provider_id) == owner);
-        match (
-            owned(ProviderIdOwner::Foreign),
-            owned(ProviderIdOwner::Ours),
-        ) {
-            (None, _) => ok(format!("prefix {prefixes}")),
-            (Some(foreign), ours) => {
-                // Another provider may be beside this one.
-                let result = if ours.is_some() { Warning } else { Failed };
-                (
-                    result,
-                    format!("{foreign}: not with the provider's prefix {prefixes}"),
-                )
-            }
-        }
+        let Some(foreign) = owned(ProviderIdOwner::Foreign) else {
+            return ok(format!("prefix {prefixes}"));
+        };
+        let message = format!("{foreign}: not with the provider's prefix {prefixes}");
+        // Another provider may be beside this one.
+        let is_shared = owned(ProviderIdOwner::Ours).is_some();
+        (if is_shared { Warning } else { Failed }, message)
     }
 }
 
