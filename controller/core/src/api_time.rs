@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 /// Reads RFC 3339 as Go's API machinery writes it, with years of any length and sign. A time that no
 /// [`Timestamp`] can hold becomes [`Timestamp::MIN`] or [`Timestamp::MAX`]. Returns `None` if `text` is no time.
-pub fn parse(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     if let Ok(time) = text.parse() {
         return Some(time);
     }

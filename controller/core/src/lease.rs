@@ -16,9 +16,11 @@
 //! Everything else is convenience. The API server's check of the resourceVersion settles who wins
 //! when several try.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::api_time;
 
 mod decide;
 mod durations;
@@ -77,6 +79,14 @@ impl LeaseRecord {
             transitions: self.transitions.saturating_add(i32::from(is_change)),
             rest: self.rest.clone(),
         }
+    }
+
+    /// True if a program has renewed it within its duration, by the clocks of both: for people, since the election compares no
+    /// clocks.
+    pub fn seems_held(&self, wall: Timestamp) -> bool {
+        let lasts = SignedDuration::from_secs(self.duration_seconds.unwrap_or(0).into());
+        let renewed = self.renewed.as_deref().and_then(api_time::parse);
+        !self.holder.is_empty() && renewed.is_some_and(|at| wall.duration_since(at) < lasts)
     }
 
     /// The record that frees a lease immediately, as client-go's `ReleaseOnCancel` writes it.

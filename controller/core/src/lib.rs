@@ -16,7 +16,7 @@
 //! ```
 
 pub mod annotations;
-pub mod api_time;
+mod api_time;
 pub mod cidr;
 pub mod cluster_uid;
 pub mod condition;

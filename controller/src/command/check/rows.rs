@@ -1,9 +1,8 @@
 //! The judgement of each check: from the answers of the API server and the provider to a line with its remedy.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::SubjectRulesReviewStatus;
 use outrigger_core::{
-    api_time,
     cidr::Cidr,
     cluster_uid::ClusterUid,
     node::{
@@ -157,14 +156,8 @@ impl Found<'_> {
     }
 
     fn lease(&self, cluster: &ClusterFound) -> Judged {
-        let is_held = |lease: &&LeaseFacts| {
-            let (record, lasts) = (&lease.record, lease.record.duration_seconds);
-            let lasts = SignedDuration::from_secs(lasts.unwrap_or(0).into());
-            let renewed = record.renewed.as_deref().and_then(api_time::parse);
-            let is_fresh = renewed.is_some_and(|at| self.now.duration_since(at) < lasts);
-            is_fresh && !record.holder.is_empty()
-        };
-        let Some(lease) = cluster.lease.as_ref().filter(is_held) else {
+        let lease = cluster.lease.as_ref();
+        let Some(lease) = lease.filter(|lease| lease.record.seems_held(self.now)) else {
             return ok("no program holds it");
         };
         let holder = &lease.record.holder;
