@@ -15,6 +15,7 @@ mod memory;
 mod metrics;
 mod refresh;
 mod sync;
+mod write;
 
 #[cfg(test)]
 mod tests;
