@@ -1,4 +1,11 @@
-//! Calls of the cloud that are about many objects.
+//! [`Batcher`]: one call of the cloud for many calls of the controller.
+//!
+//! The contract is unary where a change is concerned: the controller creates a hundred routes by a hundred calls. A cloud
+//! that takes a hundred routes at a time would answer them one after the other. A vendor's handler gives its item to the
+//! batcher instead, waits, and gets the answer about its item.
+//!
+//! The batcher has no timer and makes no call without a caller. It never retries, and never keeps an answer for a later
+//! caller.
 
 use std::collections::VecDeque;
 use std::future::Future;

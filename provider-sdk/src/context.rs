@@ -1,4 +1,8 @@
-//! The context of a call for its handler.
+//! [`Context`]: the facts of one call, which every handler gets as its first argument.
+//!
+//! The server makes it when a call arrives, from the call's headers and message, and cancels it when the caller no longer
+//! waits. A handler asks it before each change in the cloud and bounds its cloud requests by the time that remains. The
+//! server asks it while a call waits for the lock of its Service or route.
 
 use std::any::Any;
 use std::fmt;
@@ -30,8 +34,24 @@ use crate::error::cut;
 /// hangs cannot collect tasks for ever. [`Instances::get_instance`](crate::Instances::get_instance)
 /// is the exception: it only looks, so it is dropped at once.
 ///
-/// Clones are cheap and refer to the same call. A task that outlives the handler may keep one: a
-/// call that was answered in time is not cancelled afterwards.
+/// Clones are cheap and refer to the same call. A task that outlives the handler may keep one: a call that was answered in
+/// time is not cancelled afterwards.
+///
+/// # Example
+///
+/// A handler under test gets a context of its own, and is cancelled by the test:
+///
+/// ```
+/// use outrigger_provider_sdk::{CancellationToken, Context, v1};
+///
+/// let cluster = v1::ClusterInfo { uid: "7f3c".to_owned(), ..Default::default() };
+/// let caller = CancellationToken::new();
+/// let ctx = Context::detached("request-1", cluster, caller.clone());
+/// assert!(ctx.check().is_ok());
+///
+/// caller.cancel();
+/// assert!(ctx.check().is_err(), "no further change begins");
+/// ```
 #[derive(Clone)]
 pub struct Context {
     call: Arc<Call>,
@@ -87,7 +107,8 @@ impl Context {
     }
 
     /// The cluster that the call is about, as its controller named it at handshake or, for the UID, in the call.
-    /// Without a UID, what tags with it must refuse to change anything.
+    /// While [`uid`](v1::ClusterInfo::uid) is empty, a handler that tags with it must change nothing:
+    /// [`Error::invalid_request`](crate::Error::invalid_request).
     pub fn cluster(&self) -> &v1::ClusterInfo {
         &self.call.cluster
     }
@@ -126,7 +147,7 @@ impl Context {
         self.call.cancellation.is_cancelled() || self.deadline().is_some_and(is_over)
     }
 
-    /// Resolves once the caller no longer waits for this call.
+    /// Resolves once the caller no longer waits for this call. Safe to drop.
     pub async fn cancelled(&self) {
         self.call.cancellation.cancelled().await;
     }

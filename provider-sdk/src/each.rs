@@ -1,4 +1,8 @@
-//! Lookups that a vendor answers one by one.
+//! The default of [`Instances::get_instances`](crate::Instances::get_instances): a batch, for a cloud that answers one
+//! lookup at a time.
+//!
+//! The trait's default method calls it with the vendor's `get_instance`. Each Node of the batch has an entry in the result,
+//! whatever happens to the others: a panic, a lookup that hangs, a rate limit. Nothing is looked up twice.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -1,4 +1,8 @@
-//! Errors that a provider answers with, one constructor for each reason of the contract.
+//! [`Error`]: why a call, or one item of a batch, failed; one constructor for each reason of the contract.
+//!
+//! A handler returns it, the server sends it as `google.rpc.Status` with the details of the contract (`wire`), and the
+//! controller decides by the reason alone: whether it repeats the call, when, whether other calls pause, and whether the
+//! object gets an event. So a vendor chooses a constructor, and never a gRPC code.
 
 mod wire;
 
@@ -15,9 +19,33 @@ pub(crate) use wire::{cut, duration};
 /// Why a call, or one item of a batch, failed.
 ///
 /// The constructor decides what the controller does next; the text is for people and ends up in
-/// events and logs, so it must contain no secrets. It names the event, the object and the remedy, and
-/// is cut to 1 KiB. That something does not exist is not an error but a
-/// [`Outcome`](crate::Outcome).
+/// events and logs, so it must contain no secrets. It names the event, the object and the remedy, and is cut to 1 KiB. An
+/// instance, volume or load balancer that does not exist is no error: [`Outcome::absent`](crate::Outcome::absent),
+/// [`answer::absent`](crate::answer::absent).
+///
+/// # Example
+///
+/// A cloud's own answers, put into the contract's words:
+///
+/// ```
+/// use std::time::Duration;
+/// use outrigger_provider_sdk::{Error, ErrorReason};
+///
+/// fn from_http(status: u16, text: &str) -> Error {
+///     match status {
+///         401 => Error::credentials_invalid(text),
+///         403 => Error::permission_missing(text),
+///         409 => Error::conflict(text),
+///         429 => Error::rate_limited(Duration::from_secs(30)),
+///         502..=504 => Error::cloud_unavailable(text),
+///         _ => Error::cloud_error(text),
+///     }
+/// }
+///
+/// let error = from_http(429, "slow down");
+/// assert_eq!(error.reason(), Some(ErrorReason::RateLimited));
+/// assert_eq!(error.retry_after(), Some(Duration::from_secs(30)));
+/// ```
 #[derive(Debug)]
 pub struct Error {
     code: Code,
@@ -177,7 +205,8 @@ impl Error {
         self
     }
 
-    /// Sets the time to call again.
+    /// Sets the time to call again. The controller waits no less than 1 s, and no longer than the limit of the reason: 5 min
+    /// for one object, an hour for the pause after [`rate_limited`](Self::rate_limited).
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);

@@ -1,4 +1,8 @@
-//! Machines of the cloud: whether they exist, whether they run, and what they are.
+//! [`Instances`]: the machines of the cloud, their existence, power state and properties. Every provider has them.
+//!
+//! The server calls it for `BatchGetInstances`, about a Node that is new, that is due for a comparison, or that is not
+//! ready, and for `ListInstances`, if the capability says so. An answer of absence may delete a Node, so a cloud that could
+//! not be asked is an error.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -22,7 +26,7 @@ pub type InstanceSink = Sink<v1::ListInstancesResponse>;
 /// The options of a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// How much of each is wanted; more may be filled.
+    /// How much of each instance the controller reads; more may be filled.
     pub view: v1::InstanceView,
     /// An answer from the provider's own caches may be this old. Zero: ask the cloud now.
     pub max_staleness: Duration,
@@ -40,6 +44,39 @@ pub struct Query {
 /// [`Outcome::not_visible_yet`].
 ///
 /// Methods may be written as `async fn`.
+///
+/// # Example
+///
+/// ```
+/// use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Outcome, Query, v1};
+/// # use outrigger_provider_sdk::CancellationToken;
+///
+/// struct Cloud;
+///
+/// impl Instances for Cloud {
+///     async fn get_instance(&self, _: &Context, node: &v1::Node, _: &Query) -> Result<Lookup, Error> {
+///         if node.name != "node-a" {
+///             return Ok(Outcome::absent(format!("there is no machine {}", node.name)).into());
+///         }
+///         let instance = v1::Instance {
+///             provider_id: "cloud://node-a".to_owned(),
+///             power_state: v1::PowerState::Running.into(),
+///             ..Default::default()
+///         };
+///         Ok(Outcome::Found(instance).into())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let ctx = Context::detached("request-1", v1::ClusterInfo::default(), CancellationToken::new());
+/// let node = |name: &str| v1::Node { name: name.to_owned(), ..Default::default() };
+/// let nodes = [node("node-a"), node("node-b")];
+/// let answers = Cloud.get_instances(&ctx, &nodes, &Query::default()).await.unwrap();
+/// assert!(matches!(&answers["node-a"], Ok(lookup) if matches!(lookup.outcome, Outcome::Found(_))));
+/// assert!(matches!(&answers["node-b"], Ok(lookup) if matches!(lookup.outcome, Outcome::Absent(_))));
+/// # }
+/// ```
 pub trait Instances: Send + Sync + 'static {
     /// How instances are looked up. The same for the life of the process; asked when the server
     /// starts.

@@ -5,14 +5,15 @@
 //! [`Server`], and let [`main`] run it:
 //!
 //! ```text
-//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers, Routes
+//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers, Routes, Volumes
 //!                                            socket, handshake, health, deadlines, panics,
-//!                                            batches, errors, logs, shutdown
+//!                                            locks, targets, errors, logs, shutdown
 //! ```
 //!
-//! The server has all that every provider needs and no provider should write again; a vendor's code
-//! sees typed input and returns typed results. Nothing here knows a cloud, talks to
-//! Kubernetes, or keeps state that a restart would lose.
+//! The server has what every provider needs and none should write again; a vendor's code sees typed input and returns typed
+//! results. Nothing here knows a cloud or talks to Kubernetes. The only state is a cache, the node set, which the
+//! controller sends again after a restart. Answers are not checked here: the controller refuses illegal ones, and
+//! `provider-conformance` finds them before.
 //!
 //! # The smallest provider
 //!

@@ -1,4 +1,9 @@
-//! Load balancers of Services of type `LoadBalancer`.
+//! [`LoadBalancers`]: the load balancers of Services of type `LoadBalancer`.
+//!
+//! The server calls it with the request of the contract and, beside it, the targets that the request names, which it takes
+//! from the node set (`node_sets`). It lets one changing call about a Service run at a time, and answers for Services of
+//! other classes by itself. An answer is made with [`answer`]; each call states the desired state in full, so a lost answer
+//! is repaired by the next call.
 
 pub mod answer;
 

@@ -1,4 +1,7 @@
-//! Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
+//! Logs on stderr: coloured lines on a terminal, one JSON object a line elsewhere.
+//!
+//! [`main`](crate::main) sets it up; a provider with a `main` of its own calls [`init_logging`], or sets up tracing itself.
+//! The SDK's own lines are written through tracing either way: one line for each call that failed, with its `request_id`.
 
 use std::io::IsTerminal;
 

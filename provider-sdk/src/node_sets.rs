@@ -1,4 +1,9 @@
-//! Backend nodes: synced once, then named by every load balancer call that wants them.
+//! The node set: the Nodes that load balancers send to, held once for all Services.
+//!
+//! The controller uploads it (`server/node_sets`) and then names a revision of it in each call about a load balancer. The
+//! server looks the revision up here and gives the handler its Nodes as [`Targets`]. A revision that is not held is
+//! [`Error::node_set_unknown`](crate::Error::node_set_unknown): the controller sends the set and calls again. Nothing is on
+//! disk, so a provider that was restarted gets the set again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +22,18 @@ const REVISIONS: usize = 2;
 /// revision arrives. Labels, annotations, readiness, `unschedulable` and
 /// taints are some seconds older than the call at most; a change of one of them leads to no call, so that no
 /// target is to be chosen by them.
+///
+/// # Example
+///
+/// ```
+/// use outrigger_provider_sdk::{Targets, v1};
+///
+/// let node = |name: &str| v1::Node { name: name.to_owned(), ..Default::default() };
+/// let targets = Targets::new([node("node-b"), node("node-a")]);
+/// let names: Vec<_> = targets.iter().map(|node| node.name.as_str()).collect();
+/// assert_eq!(names, ["node-a", "node-b"]);
+/// assert!(targets.get("node-c").is_none());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     nodes: Arc<[Arc<v1::Node>]>,

@@ -1,8 +1,29 @@
-//! The outcomes of lookups, and the effects beside an answer.
+//! [`Outcome`]: found, absent or not managed; and [`WithEffects`], an answer with writes to Kubernetes beside it.
+//!
+//! Absence is an answer, not an error: the controller deletes a Node by it, and by nothing else. So [`Outcome::absent`] and
+//! [`Outcome::not_visible_yet`] are two functions, and a failure to ask is an [`Error`](crate::Error).
 
 use outrigger_api::v1::{self, AbsenceCertainty, KubernetesEffects};
 
 /// The outcome of a lookup; there is an [`Error`](crate::Error) where the cloud could not be asked.
+///
+/// ```
+/// use outrigger_provider_sdk::{Error, Lookup, Outcome, v1};
+///
+/// /// A list that the cloud brings up to date within a minute proves no absence.
+/// fn from_list(machines: &[v1::Instance], id: &str) -> Result<Lookup, Error> {
+///     let found = machines.iter().find(|machine| machine.provider_id == id);
+///     Ok(match found {
+///         Some(machine) => Outcome::Found(machine.clone()),
+///         None => Outcome::not_visible_yet("the list has it not"),
+///     }
+///     .into())
+/// }
+///
+/// let lookup = from_list(&[], "cloud://node-a").unwrap();
+/// let Outcome::Absent(absent) = lookup.outcome else { panic!("{lookup:?}") };
+/// assert_eq!(absent.certainty(), v1::AbsenceCertainty::NotVisibleYet);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<T> {
     /// It exists.
@@ -17,7 +38,7 @@ impl<T> Outcome<T> {
     /// The cloud was asked during this call, with the permission to see everything of the cluster, answered in
     /// full, and has no such thing: why, for people. **A Node may be deleted.**
     ///
-    /// An answer of the cloud that is older says so in [`age`](v1::Absent::age).
+    /// If the cloud's own answer is older than the call, set [`age`](v1::Absent::age).
     pub fn absent(reason: impl Into<String>) -> Self {
         Self::absence(AbsenceCertainty::Confirmed, reason.into())
     }

@@ -1,4 +1,8 @@
-//! The probe that the kubelet runs: dials, asks, and prints one sentence.
+//! [`probe`]: the answer to the kubelet's exec probes, from a process of its own.
+//!
+//! The sub-command `probe` of [`main`](crate::main) runs it in the provider's container. It dials the socket as the
+//! controller does, so a provider whose socket is gone fails it; it shakes no hands and changes nothing. Liveness fails
+//! only where a restart would help: a provider whose cloud is away is degraded, and alive.
 
 use std::time::Duration;
 
@@ -30,11 +34,26 @@ pub enum Probe {
 pub struct ProbeFailure(String);
 
 /// Dials the provider on a new connection, so that no old connection hides a dead one, and asks `grpc.health.v1`
-/// and `GetStatus`, for at most `limit`. `Ok` and `Err` are one sentence for people.
+/// and `GetStatus`, for at most `limit` in all. `Ok` and `Err` are one sentence for people.
 ///
+/// # Errors
+///
+/// Nothing serves the endpoint, an answer is an error or late, or the provider's readiness is below `probe`.
 /// # Cancellation
 ///
 /// Safe to drop: it changes nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use outrigger_provider_sdk::{Endpoint, Probe, probe};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let endpoint: Endpoint = "unix:///no/such/provider.sock".parse().unwrap();
+/// let failure = probe(&endpoint, Probe::Liveness, Duration::from_secs(4)).await.unwrap_err();
+/// assert!(failure.to_string().contains("no provider serves unix:///no/such/provider.sock"));
+/// # }
+/// ```
 pub async fn probe(
     endpoint: &Endpoint,
     probe: Probe,

@@ -1,9 +1,40 @@
-//! The provider's identity and health.
+//! [`Provider`]: the identity and health that every provider declares, whatever its cloud has.
+//!
+//! The server asks [`Provider::info`] once, when it starts, and answers each `Handshake` from it; it asks
+//! [`Provider::status`] for each `GetStatus`, each health check and each probe. Neither may call the cloud: a provider
+//! whose cloud hangs must still say so.
 
 use outrigger_api::v1;
 
 /// The part that every provider has. Both methods are called often, from any thread, and must not
 /// block or call the cloud: a provider whose cloud is away answers all the same.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use outrigger_provider_sdk::{Provider, ProviderInfo, v1};
+///
+/// struct Cloud {
+///     /// Set by the calls of the cloud: the last one was answered.
+///     is_reached: AtomicBool,
+/// }
+///
+/// impl Provider for Cloud {
+///     fn info(&self) -> ProviderInfo {
+///         ProviderInfo::new("example", "1.0.0")
+///     }
+///
+///     fn status(&self) -> v1::GetStatusResponse {
+///         let is_reached = self.is_reached.load(Ordering::Relaxed);
+///         let readiness = if is_reached { v1::Readiness::Ready } else { v1::Readiness::Degraded };
+///         v1::GetStatusResponse { readiness: readiness.into(), ..Default::default() }
+///     }
+/// }
+///
+/// let cloud = Cloud { is_reached: AtomicBool::new(false) };
+/// assert_eq!(cloud.status().readiness(), v1::Readiness::Degraded);
+/// ```
 pub trait Provider: Send + Sync + 'static {
     /// The provider's identity. Asked once, when the server starts.
     fn info(&self) -> ProviderInfo;

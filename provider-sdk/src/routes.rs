@@ -1,4 +1,7 @@
-//! Routes from Pod CIDRs to Nodes.
+//! [`Routes`]: the routes of the cloud from a Pod CIDR to the machine of its Node.
+//!
+//! The controller lists all of them, compares them with the Nodes and asks for one creation or deletion at a time for each
+//! destination; the server holds calls about the same destination apart (`server/keys`), however they spell it.
 
 mod cidr;
 

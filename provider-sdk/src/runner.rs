@@ -1,4 +1,8 @@
-//! A ready-made `main`: flags, logs, runtime, signals, sub-commands.
+//! [`main`]: flags, logs, tokio's runtime, signals and the sub-commands `serve` and `probe`.
+//!
+//! A provider hands over one function that makes its [`Server`]; the runner calls it once, inside the runtime, and serves
+//! until SIGTERM or SIGINT. [`main_with_args`] adds a vendor's own flags. A provider with a `main` of its own flattens
+//! [`EndpointArgs`] and [`ProbeArgs`] into its flags and calls [`Server::serve`].
 
 use std::future::Future;
 use std::process::ExitCode;

@@ -1,3 +1,5 @@
+//! [`ServeError`]: why a server did not start, or did not end in order. An end by a signal is `Ok`.
+
 use std::io;
 
 use crate::{BoxError, SocketError};

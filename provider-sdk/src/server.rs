@@ -1,4 +1,14 @@
-//! The server that stands between the socket and a vendor's code.
+//! [`Server`]: everything between the socket and a vendor's code.
+//!
+//! ```text
+//!  socket ─► tonic ─► arrival: deadline, traceparent ─► a service ─► calls: checks, a task ─► keys: one change a key ─► handler
+//! ```
+//!
+//! A vendor registers one value for each capability and serves. Each gRPC service of the contract is a file below this
+//! module that turns a message into a call of the vendor's trait; all else is shared: `core` has the state of the process,
+//! `calls` runs handlers, `running` counts them, `drain` ends them. `identity` and `health` answer by themselves.
+//!
+//! A vendor's panic is the error of its call, and a caller that goes away never stops a handler between two changes.
 
 mod arrival;
 mod calls;
@@ -88,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Serves instances. Registered twice, the last one counts.
+    /// Serves instances. The controller needs them. Registered twice, the last value counts.
     pub fn instances(mut self, instances: impl Instances) -> Self {
         let capability = instances.capability();
         let lists = capability.list;
@@ -103,8 +113,8 @@ impl Server {
         })
     }
 
-    /// Serves load balancers, and node sets with them: backend nodes travel once, and each call gets
-    /// those that it names. Registered twice, the last one counts.
+    /// Serves load balancers, and node sets with them: backend nodes travel once, and each call names its revision and Nodes.
+    /// Registered twice, the last value counts.
     pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
         let capability = load_balancers.capability();
         self.capabilities.load_balancers = Some(capability.clone());
@@ -126,7 +136,7 @@ impl Server {
         self
     }
 
-    /// Serves routes. Registered twice, the last one counts.
+    /// Serves routes. Registered twice, the last value counts.
     pub fn routes(mut self, routes: impl crate::Routes) -> Self {
         let capability = routes.capability();
         self.capabilities.routes = Some(capability);
@@ -135,7 +145,7 @@ impl Server {
         })
     }
 
-    /// Serves volumes. Registered twice, the last one counts.
+    /// Serves volumes. Registered twice, the last value counts.
     pub fn volumes(mut self, volumes: impl crate::Volumes) -> Self {
         self.capabilities.volumes = Some(volumes.capability());
         let volumes = Arc::new(volumes);
@@ -182,7 +192,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Before the first call: the socket cannot be made, signals cannot be caught. Later: the transport failed, or the second signal.
+    /// Before the first call: the socket cannot be made, signals cannot be caught. Later: the transport failed, or the second
+    /// signal.
     ///
     /// # Cancellation
     ///
@@ -211,8 +222,39 @@ impl Server {
         }
     }
 
-    /// Like [`serve`](Self::serve), until `shutdown` resolves instead of a signal. Dropping the future
-    /// removes the socket file, but lets connections that were accepted live on.
+    /// Like [`serve`](Self::serve), until `shutdown` resolves instead of a signal.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be made, or the transport failed.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future removes the socket file, but lets connections that were accepted live on.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use outrigger_provider_sdk::{Endpoint, Provider, ProviderInfo, Server};
+    ///
+    /// struct Cloud;
+    ///
+    /// impl Provider for Cloud {
+    ///     fn info(&self) -> ProviderInfo {
+    ///         ProviderInfo::new("example", "1.0.0")
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let directory = tempfile::tempdir()?;
+    /// let endpoint = Endpoint::unix(directory.path().join("provider.sock"))?;
+    /// let shutdown = std::future::ready(());
+    /// Server::new(Cloud).serve_until(&endpoint, shutdown).await?;
+    /// assert!(!endpoint.path().exists(), "a server that has ended leaves no socket");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn serve_until(
         self,
         endpoint: &Endpoint,
@@ -233,6 +275,10 @@ impl Server {
     }
 
     /// Like [`serve_until`](Self::serve_until), on a socket that was made before.
+    ///
+    /// # Errors
+    ///
+    /// The transport failed.
     pub async fn serve_on(
         self,
         listener: Listener,
@@ -247,6 +293,10 @@ impl Server {
     /// not the end of those it has yielded.
     ///
     /// Time is tokio's alone, so a test with a paused clock can drive both ends.
+    ///
+    /// # Errors
+    ///
+    /// The transport failed.
     ///
     /// # Cancellation
     ///

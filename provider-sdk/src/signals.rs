@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT, which mean the same.
+//! SIGTERM and SIGINT, which mean the same: the first begins the drain, the second ends the process at once.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -1,4 +1,8 @@
-//! Lists are sent in messages of about 1 MiB.
+//! [`Sink`]: where a vendor's list goes, entry by entry, in messages of about 1 MiB.
+//!
+//! The server makes it, hands it to the vendor's list method and, once the method has returned `Ok`, sends the rest with
+//! the mark `complete`. A list that ends with an error never gets the mark, so the controller discards it: a list is whole,
+//! or no list.
 
 use std::fmt;
 use std::mem;

@@ -1,4 +1,9 @@
-//! The Unix socket: who may connect, and what happens to one that is there already.
+//! The Unix socket of a provider: [`Endpoint`] names it, [`Listener`] makes it and accepts connections.
+//!
+//! Every start goes the same way: make the directory, lock it, ask a socket that is there whether it is served, make a new
+//! one beside it, give it its mode, listen, and rename it into place. So a controller never finds a socket that it may not
+//! open or that does not answer. A socket that a dead process left is replaced; a live one, or a file of another kind, is
+//! an error and stays.
 
 mod endpoint;
 mod file;
@@ -87,6 +92,14 @@ pub struct Listener {
 
 impl Listener {
     /// Makes the socket, with mode 0660, and listens. A stale one is replaced, a live one refused.
+    ///
+    /// # Errors
+    ///
+    /// A [`SocketError`] says which step failed, at which path.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe to drop; a temporary file may stay and is replaced by the next start.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self, SocketError> {
         let path = endpoint.path();
         file::make_directory(endpoint.directory())?;

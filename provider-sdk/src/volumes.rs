@@ -1,4 +1,7 @@
-//! Volumes of the cloud: where they can be used.
+//! [`Volumes`]: the zones in which a volume can be used, for volumes that no provisioner made.
+//!
+//! The server calls it for `GetVolume`, which the controller's admission webhook and its loop persistentvolume-labels call.
+//! A provider without them registers none.
 
 use std::future::Future;
 

@@ -1,4 +1,8 @@
-//! How an [`Error`] travels: `google.rpc.Status` with `ErrorInfo`, `RetryInfo` and effects.
+//! An [`Error`] on the wire: `google.rpc.Status` with `ErrorInfo`, `RetryInfo` and effects.
+//!
+//! An error of a whole call becomes a status of gRPC, an error of one item a field of the answer. Texts and details are cut
+//! to the contract's limits here, since clients lose a status that is larger: a vendor's long text costs its end, and never
+//! the reason.
 
 use std::time::Duration;
 

@@ -1,4 +1,15 @@
-//! How a load balancer stands: an answer has more fields, such as its reason and its effects.
+//! The answers about a load balancer, one function for each disposition.
+//!
+//! The methods of [`LoadBalancers`](super::LoadBalancers) say which of them they may return. Further fields, such as the
+//! reason of the Service's condition, the identity and the effects, are the message's own:
+//!
+//! ```
+//! use outrigger_provider_sdk::{Answer, answer, v1};
+//!
+//! let ingress = v1::LoadBalancerIngress { ip: "192.0.2.7".to_owned(), ..Default::default() };
+//! let answer = Answer { message: "two of three zones".to_owned(), ..answer::ready([ingress]) };
+//! assert_eq!(answer.disposition(), v1::LoadBalancerDisposition::Ready);
+//! ```
 
 use std::time::Duration;
 

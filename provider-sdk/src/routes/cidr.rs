@@ -1,4 +1,6 @@
-//! One spelling for each destination.
+//! The key of a route's lock: `10.1.0.7/16` and `10.1.0.0/16` are one destination.
+//!
+//! A vendor's handler gets the destination as the controller wrote it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,8 @@
-//! The facts of a call before its message is read, and tonic's own words put into the contract's.
+//! The outermost layer of a server: it reads a call's headers before tonic does, and corrects tonic's own refusals after.
+//!
+//! `calls` takes the deadline and the trace of a call from here. tonic refuses a message that is too large and a method
+//! that it does not know with statuses that the contract does not use, so that the controller would have to call the
+//! outcome unknown: this layer gives them the contract's reason. A status of a handler passes unchanged.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
-//! How a vendor's handler is run: in a separate task, with a deadline, and never dropped half-way.
+//! Runs a vendor's handler: checks first, then a task of its own, a deadline, and an end that is logged.
+//!
+//! Each gRPC service calls `unary`, `batch` or `list` with a closure around the vendor's method. Before the closure runs, a
+//! call without a handshake, about another cluster or to a server that drains is refused. After the deadline, or when the
+//! caller goes away, the call is answered at once and the handler's [`Context`] cancelled, while the handler itself goes on
+//! for up to 30 s. A handler that panics fails its own call.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -1,4 +1,8 @@
-//! The state that the services of one server share.
+//! The state that all services of one server share: the vendor's [`Provider`], the latest handshake, the node set and the
+//! running handlers.
+//!
+//! `identity` writes the handshake; every call reads it. All of it is in memory, under a `boot_id` that is new with each
+//! process: the controller sees another one and sends again whatever the process before had.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! The end of a server: refuse, wait, remove the socket, hang up.
+//! The end of a server: refuse new calls, wait for running ones, remove the socket file, close the connections.
+//!
+//! `Server::serve` and its relatives run it. The order matters: while a call runs, the file is there and a controller that
+//! connects gets the answer `SHUTTING_DOWN` rather than no server. All of it fits into the 30 s that a Pod has by default.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,8 @@
-//! `grpc.health.v1`, kept in sync with `GetStatus` by having no other state.
+//! `grpc.health.v1`, computed from the vendor's status at each question. It has no state of its own, so it cannot
+//! contradict `GetStatus`.
+//!
+//! Probes of other tools, and the SDK's own, ask it. It serves while the provider is ready or degraded, and not while it
+//! starts, is broken or drains.
 
 use std::pin::Pin;
 use std::sync::Arc;

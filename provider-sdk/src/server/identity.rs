@@ -1,4 +1,7 @@
-//! `ProviderService`: who answers, what it speaks, and how it is.
+//! `ProviderService`: the answers to `Handshake` and `GetStatus`, made from the vendor's [`Provider`](crate::Provider).
+//!
+//! The controller calls `Handshake` first on each connection, and `GetStatus` every 10 s as its heartbeat. Neither reaches
+//! the cloud, and neither needs a handshake before it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `InstancesService`.
+//! `InstancesService`: each call goes to the vendor's [`Instances`]. Nothing here changes the cloud, so no lock is taken.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! One changing call per key at a time, and of all keys no more than the provider declared.
+//! Locks of changing calls: one at a time for each Service or route, and in all no more than the provider declared.
+//!
+//! The controller keeps to both already. But a handler outlives a call whose caller is gone, and the next call about the
+//! same object, perhaps of the next leader, must wait for it. It waits in the order of arrival, at most 10 s, and until its
+//! caller gives up. Lookups and lists take no lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;

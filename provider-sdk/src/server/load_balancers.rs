@@ -1,4 +1,8 @@
-//! `LoadBalancersService`: changes serialised before a vendor's handler.
+//! `LoadBalancersService`: each call goes to the vendor's [`LoadBalancers`], with its targets in place of the revision that
+//! it names.
+//!
+//! A changing call waits for its Service's lock (`keys`). A Service without a UID is refused. A Service of a class that is
+//! not served is answered here, for Ensure, Update and a plan of Ensure; its deletion reaches the vendor.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! `NodeSetsService`: uploads of the node set, applied as a whole or not at all.
+//!
+//! The controller streams Nodes; the last message is `complete` and names the revision and the number of Nodes. If the
+//! stream breaks, the number differs or a Node comes twice, the revisions that are held stay as they are.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! The results of a batch.
+//! The response of `BatchGetInstances`, from the vendor's answers: in the order of the request, without answers to Nodes
+//! that it does not name. A Node that the vendor left out has no result, which the controller takes for an error of that
+//! Node.
 
 use outrigger_api::v1::{
     BatchGetInstancesResponse, InstanceResult, instance_result::Outcome as Wire,

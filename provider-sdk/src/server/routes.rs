@@ -1,4 +1,4 @@
-//! `RoutesService`: changes serialised before a vendor's handler.
+//! `RoutesService`: each call goes to the vendor's [`Routes`]. A changing call waits for its destination's lock (`keys`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! The handlers that run, until they are drained.
+//! The handlers that run: `calls` adds each, `drain` waits for them and then cancels them.
+//!
+//! A handler whose caller is gone counts until it has returned: a process that ended before would leave half a change in
+//! the cloud.
 
 use std::time::Duration;
 

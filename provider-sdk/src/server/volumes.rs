@@ -1,4 +1,4 @@
-//! `VolumesService`.
+//! `VolumesService`: each lookup goes to the vendor's [`Volumes`]. Nothing here changes the cloud, so no lock is taken.
 
 use std::sync::Arc;
 

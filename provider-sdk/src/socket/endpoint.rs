@@ -1,3 +1,5 @@
+//! [`Endpoint`]: the address of a provider, the same text for the controller, the provider and its probes.
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,6 +9,17 @@ use std::str::FromStr;
 const MAX_PATH_BYTES: usize = 100;
 
 /// Where a provider is reached: `unix:///absolute/path`.
+///
+/// ```
+/// use std::path::Path;
+/// use outrigger_provider_sdk::Endpoint;
+///
+/// let endpoint: Endpoint = "unix:///run/outrigger/provider.sock".parse().unwrap();
+/// assert_eq!(endpoint.path(), Path::new("/run/outrigger/provider.sock"));
+///
+/// let error = "unix://run/provider.sock".parse::<Endpoint>().unwrap_err();
+/// assert!(error.to_string().contains("write unix:///absolute/path"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     path: PathBuf,
@@ -21,7 +34,11 @@ pub struct InvalidEndpoint {
 }
 
 impl Endpoint {
-    /// The socket at `path`, which must be absolute, name a file, and have at most 100 bytes.
+    /// The socket at `path`, which must be absolute, name a file, and have at most 100 bytes. It need not exist.
+    ///
+    /// # Errors
+    ///
+    /// The text says what is wrong with the path, and how to write it.
     pub fn unix(path: impl Into<PathBuf>) -> Result<Self, InvalidEndpoint> {
         let path = path.into();
         let bytes = path.as_os_str().len();

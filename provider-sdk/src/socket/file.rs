@@ -1,3 +1,7 @@
+//! The steps that [`Listener`](super::Listener) takes on the file system: directory, lock, check, socket, removal.
+//!
+//! The file belongs to whoever made it: on drop it is removed only if device and inode are still those of this process.
+
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
