@@ -1,5 +1,10 @@
-//! Which annotations of objects are kept: those that the controller or the provider reads. The others may be
-//! as large as the API server lets a user make them.
+//! Which annotations of objects are kept in memory: those that the controller or the provider reads.
+//!
+//! The stores of `outrigger-kube` call [`ReadAnnotations::keep`] with each object that they apply, since annotations may be
+//! as large as the API server lets a user make them. Prefixes come from the provider's handshake; until that is known, and
+//! for a provider that declares none, all annotations are kept. When the declarations change, [`ReadAnnotations::covers`]
+//! says whether the objects in memory have all that is read now, or have to be listed once more. The annotations of this
+//! controller are always kept, and kubectl's copy of the object never.
 
 use crate::{
     effects::{begins, is_of_controller},

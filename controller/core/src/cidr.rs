@@ -1,4 +1,19 @@
 //! CIDRs in canonical form: two that mean the same addresses are equal, however they were written.
+//!
+//! The loops node-ipam and node-route compare, sort and cut CIDRs that users, kubelets and clouds have written.
+//! [`Cidr::parse`] reads what Kubernetes reads, host bits and leading zeros included; [`cidr_list`] reads a flag. A text
+//! that is no CIDR is `None` or an error, never a guess.
+//!
+//! ```
+//! use outrigger_core::cidr::{Cidr, cidr_list};
+//!
+//! let node = Cidr::parse("10.244.1.7/24").ok_or("no CIDR")?;
+//! assert_eq!(node.to_string(), "10.244.1.0/24");
+//! let cluster = cidr_list("10.244.0.0/16,fd00::/48")?;
+//! assert!(cluster[0].contains(node) && !cluster[1].contains(node));
+//! assert!(cidr_list("10.244.0.0/16,10.245.0.0/16").is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{
     fmt, iter,

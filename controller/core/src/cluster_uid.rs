@@ -1,10 +1,23 @@
 //! Says whether it is certain as which cluster the cloud is changed.
 //!
 //! Providers tag what they make with a UID of the cluster: `--cluster-uid`, else that of the namespace `kube-system`. A
-//! provider without the UID, or with another one than before, would count its own load balancers among
-//! those of another cluster: it would make a second one for each Service and never delete the
-//! first. The administrator of the cluster writes its Lease, and may be a neighbour of those whose load balancers are in the
-//! same account: a UID that the Lease remembers forbids changes and never allows them.
+//! provider without the UID, or with another one than before, would count its own load balancers among those of another
+//! cluster: it would make a second one for each Service and never delete the first. The administrator of the cluster writes
+//! its Lease, and may be a neighbour of those whose load balancers are in the same account: a UID that the Lease remembers
+//! forbids changes and never allows them.
+//!
+//! The binary judges once it has read both UIDs, and again when a term begins; the provider client refuses each call that
+//! changes the cloud while [`ClusterUid::allows_changes`] is false. `sweep`, which deletes what a cluster that is gone has
+//! left, asks [`is_of_another_cluster`] first.
+//!
+//! ```
+//! use outrigger_core::cluster_uid::ClusterUid;
+//!
+//! let first_start = ClusterUid::judge(Some("uid-1"), None);
+//! assert!(first_start.allows_changes(false));
+//! let restored_from_a_copy = ClusterUid::judge(Some("uid-2"), Some("uid-1"));
+//! assert!(!restored_from_a_copy.allows_changes(true));
+//! ```
 
 use std::fmt;
 
@@ -97,9 +110,9 @@ impl fmt::Display for ClusterUid {
     }
 }
 
-/// Checks by the word of an API server that what carries `uid` in the cloud is not its cluster's: that is neither the UID of
-/// its namespace `kube-system`, nor the one that the Lease remembers, which `--cluster-uid` may have given. Nothing is guessed
-/// from an API server that does not answer.
+/// Checks by the word of an API server that what carries `uid` in the cloud is not its cluster's: that is neither the UID
+/// of its namespace `kube-system`, nor the one that the Lease remembers, which `--cluster-uid` may have given. Nothing is
+/// guessed from an API server that does not answer.
 ///
 /// # Errors
 /// Any other answer, as a sentence.

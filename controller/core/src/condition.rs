@@ -1,4 +1,8 @@
 //! Conditions in the status of an object, and their changes.
+//!
+//! Plans about Nodes and Services describe each condition that they want with [`ConditionChange::set`], which returns
+//! `None` where the object has it already, so that nothing is written twice. A change names one type and leaves all others
+//! alone. The time of the last transition moves with the status and not with the words, as in all of Kubernetes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,17 @@
 //! `CertificateSigningRequest`s of kubelets for their serving certificates, and which of them are approved.
 //!
 //! ```text
-//!  API JSON ─► form: all that the request says itself ─► CsrView ─► step ─► Leave
-//!                                                                    └► Ask ─► provider ─► Lookup ─► decide ─► Approve, Leave
+//!  API JSON ─► form: all that the request says itself ─► CsrView ─► step ─► Nothing, Leave, Await
+//!                                                                    └► Ask ─► provider ─► Lookup ─► decide ─► approved, or why not
 //! ```
 //!
 //! A serving certificate is worth the names in it: who has one can play the kubelet behind them to the API server. So each
 //! name has to be one that the cloud reports for the machine of the requester. `status.addresses` of the Node proves
 //! nothing, since a kubelet writes it.
+//!
+//! The loop of kubelet serving certificates calls [`step`] for each request of the store, looks up the Node of
+//! [`CsrStep::Ask`] and passes the answer to [`decide()`]. The answer must be no older than the request. Nothing here denies
+//! a request: one that is not approved stays pending, for an operator or another approver, and [`CsrProblem`] says why.
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 

@@ -1,4 +1,8 @@
 //! Decisions in words, for `explain`: the rule that decided, and a sentence about what follows from it.
+//!
+//! The loops call a constructor of [`DecisionReason`] with a decision that they have made and note the result in their
+//! history, which `/explain/` serves. Rules are stable across releases; sentences are for people. Nothing is decided here,
+//! and no code reads a sentence.
 
 use std::fmt::Write;
 

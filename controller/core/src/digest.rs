@@ -1,4 +1,9 @@
 //! Digests of what is wanted, kept in the cluster and compared by later releases.
+//!
+//! The last-applied hash of a Service, the revision of targets and the mark of a labelled volume are made here: a caller
+//! opens an [`Encoder`] under a name of its own, writes each field, and finishes it. Equal fields have equal digests in
+//! every release. So a field that is added, left out or spelled otherwise changes every stored digest, and each object is
+//! asked about once more.
 
 use std::fmt;
 

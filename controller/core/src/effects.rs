@@ -1,9 +1,44 @@
-//! A provider's writes to the object of a call, a Service or a Node: checked, limited to the prefixes that it
-//! declared and the operator granted, and bounded.
+//! A provider's writes to the object of a call, a Service or a Node: checked, limited to the prefixes that it declared and
+//! the operator granted, and bounded.
 //!
-//! Bounds count what earlier answers have written: a key under the prefixes that the object has already takes
-//! room from a new one. Nothing is removed to make room, for a user may have written it; the provider removes
-//! what it needs no longer.
+//! ```text
+//!  answer ─► RawEffects ─► check(AllowedEffects, object) ─► Effects { events, annotations, conditions } ─► the plan's patch
+//!                                                              └► Dropped ─► counted, and an event on the object
+//! ```
+//!
+//! The provider client checks the effects of each answer; the plans of Nodes and Services put what is left into their own
+//! patch. Effects never spoil the answer beside them: a part that may not be written is dropped, counted by [`DropCause`],
+//! and reported on the object.
+//!
+//! Bounds count what earlier answers have written: a key under the prefixes that the object has already takes room from a
+//! new one. Nothing is removed to make room, for a user may have written it; the provider removes what it needs no longer.
+//!
+//! ```
+//! use outrigger_core::{
+//!     effects::{AllowedEffects, EffectsObject, GrantedPrefixes, RawEffects},
+//!     service::ServiceView,
+//! };
+//!
+//! let service: ServiceView = serde_json::from_str(r#"{"metadata": {"namespace": "shop", "name": "web"}}"#)?;
+//! let allowed = AllowedEffects {
+//!     annotations: ["vendor.example/".into()].into(),
+//!     granted: GrantedPrefixes::new(["vendor.example/".to_owned()])?,
+//!     ..AllowedEffects::default()
+//! };
+//! let of_answer = RawEffects {
+//!     set_annotations: vec![
+//!         ("vendor.example/plan".to_owned(), "small".to_owned()),
+//!         ("kubernetes.io/ingress.class".to_owned(), "vendor".to_owned()),
+//!     ],
+//!     ..RawEffects::default()
+//! };
+//!
+//! let effects = of_answer.check(&allowed, EffectsObject::from(&service));
+//! let keys: Vec<&str> = effects.annotations.iter().map(|(key, _)| &**key).collect();
+//! assert_eq!(keys, ["vendor.example/plan"]);
+//! assert_eq!(effects.dropped.count(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,12 +1,12 @@
 //! The kinds of failure: requeue, event and metric label follow from the class alone.
 //!
-//! Every error enum of the project has `fn class(&self) -> ErrorClass`. Metrics take [`ErrorClass::as_str`],
-//! and no code parses a message.
+//! Every error enum of the project has `fn class(&self) -> ErrorClass`. Metrics take [`ErrorClass::as_str`], and no code
+//! parses a message.
 //!
 //! # When a failed key is tried again
 //!
-//! [`ErrorClass::requeue`] decides, the queue's `Outcome::from` makes a delay of it, and the queue alone
-//! retries. A change of the object runs its key at once.
+//! [`ErrorClass::requeue`] decides, the queue's `Outcome::from` makes a delay of it, and the queue alone retries. A change
+//! of the object runs its key at once.
 //!
 //! | class | the key is tried again | event | calls that pause |
 //! |---|---|---|---|
@@ -19,13 +19,23 @@
 //! | `invalid` | when the object, or the provider's declaration, changes | yes | |
 //!
 //! The back-off doubles with each failure in a row, and the slow one is counted apart: of Nodes from 5 ms to 1000 s with
-//! jitter (N-2), of Services from 5 s to 5 min (S-2). Pauses are those of the provider client's `admission`. "Event" means one on the object, for its owner; the
-//! cloud-node loop emits one after 30 s of failures (not N-11). Three kinds of work differ:
+//! jitter (N-2), of Services from 5 s to 5 min (S-2). The provider client (`outrigger-provider`, module `admission`) makes
+//! the pauses. "Event" means one on the object, for its owner; the cloud-node loop emits one after 30 s of failures (not
+//! N-11). Three kinds of work differ:
 //!
 //! - a deletion of a load balancer is tried again within [`DELETION_WAIT`], also if it is invalid (S-14);
 //! - an update of targets that fails is followed by an Ensure at once, unless time alone heals it (S-55);
-//! - a write that the API server or a policy refuses is repeated after the slow back-off, also if it is invalid or the
-//!   API server asks for less: `ApiError::requeue`. Before that, a write that is refused with 429 waits and is sent again.
+//! - a write that the API server or a policy refuses is repeated after the slow back-off, also if it is invalid or the API
+//!   server asks for less: `ApiError::requeue`. Before that, a write that is refused with 429 waits and is sent again.
+//!
+//! ```
+//! use outrigger_core::error_class::{ErrorClass, KEY_WAIT, Requeue};
+//! use std::time::Duration;
+//!
+//! let throttled = ErrorClass::RateLimited { retry_after: Some(Duration::from_secs(7200)) };
+//! assert_eq!(throttled.requeue(), Requeue::After(KEY_WAIT.longest()));
+//! assert_eq!(ErrorClass::Invalid.requeue(), Requeue::OnChange);
+//! ```
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! An event about an object of the API server, before it is written.
+//!
+//! Decisions return [`EventContent`]; the caller adds the [`ObjectRef`] and hands both to the recorder of `outrigger-kube`,
+//! which folds equal events and writes them. An event is for people: it never carries state, and a lost one harms nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
 //! Defects of one part of a provider's answer, with the text quoted.
+//!
+//! The checks of answers ([`crate::node::answer`], [`crate::service::answer`], routes, volumes) return a [`Fault`], in a
+//! sentence that names the field in the words of the contract. Text of the provider is in it as an [`Excerpt`] alone:
+//! quoted, escaped and cut, so that no answer can forge a log line or fill an event.
 
 use std::fmt;
 

@@ -1,5 +1,9 @@
-//! Addresses that neither a Node nor a load balancer can have. A provider that names one sends traffic elsewhere:
-//! kube-proxy takes the addresses of load balancers for its own on every node, and others dial those of Nodes.
+//! Addresses that neither a Node nor a load balancer can have.
+//!
+//! A provider that names one sends traffic elsewhere: kube-proxy takes the addresses of load balancers for its own on every
+//! node, and others dial those of Nodes. The checks of answers refuse such an address; the options of a Service refuse one
+//! that a user asks for. Only the shape of the address, and the range of Services where its flag is set, count: nothing is
+//! resolved.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -1,4 +1,13 @@
-//! Durations as Go writes them: `1m30s`, `5m0s`.
+//! Durations as Go writes them, in flags, in labels and annotations of users, and at `/configz`.
+//!
+//! ```
+//! use outrigger_core::go_duration;
+//! use std::time::Duration;
+//!
+//! assert_eq!(go_duration::parse("1m30s"), Ok(Duration::from_secs(90)));
+//! assert_eq!(go_duration::format(Duration::from_secs(300)), "5m0s");
+//! assert!(go_duration::parse("-5s").is_err());
+//! ```
 
 use std::time::Duration;
 

@@ -9,17 +9,45 @@
 //!  Node deleted ─► forget ───────────────┘
 //! ```
 //!
+//! The loop copies the allocator of the flags for each lease term, shows it every Node of a complete list
+//! ([`Allocator::observe_listed`]), then calls [`plan()`] with each Node of the store and writes what [`PodCidrStep::Write`]
+//! names. With `CloudAllocator` the provider chooses: [`needs_provider`] says whether it is asked.
+//!
 //! No two Nodes get one CIDR, because all of this holds:
-//! - one replica allocates at a time, and an [`Allocator`] lives for one lease term. It has observed
-//!   all Nodes of a list that began after the lease was acquired and the writes of the term before
-//!   had reached their deadline;
-//! - CIDRs that were allocated stay with their Node, whatever becomes of the write, until the Node is
-//!   observed with Pod CIDRs or is gone: a write with an unknown result may still arrive;
+//! - one replica allocates at a time, and an [`Allocator`] lives for one lease term. It has observed all Nodes of a list
+//!   that began after the lease was acquired and the writes of the term before had reached their deadline;
+//! - CIDRs that were allocated stay with their Node, whatever becomes of the write, until the Node is observed with Pod
+//!   CIDRs or is gone: a write with an unknown result may still arrive;
 //! - the write presumes the Node's UID, and that it has no Pod CIDRs, which never change once set.
 //!
-//! CIDRs that another writer gave to two Nodes are reported, given to no third one, and free once
-//! neither has them. A CIDR wider than a Node's is reported too, and no part of it is given away, except what other Nodes
-//! have: a kubelet may register with any CIDR, but can neither take those of other Nodes nor all that are free.
+//! CIDRs that another writer gave to two Nodes are reported, given to no third one, and free once neither has them. A CIDR
+//! wider than a Node's is reported too, and no part of it is given away, except what other Nodes have: a kubelet may
+//! register with any CIDR, but can neither take those of other Nodes nor all that are free.
+//!
+//! ```
+//! use outrigger_core::{
+//!     cidr::cidr_list,
+//!     ipam::{IpamOptions, MaskSizes, PodCidrStep, plan},
+//!     node::NodeView,
+//! };
+//!
+//! let cluster_cidrs = cidr_list("10.244.0.0/16")?;
+//! let options = IpamOptions {
+//!     allocator_type: "RangeAllocator",
+//!     cluster_cidrs: &cluster_cidrs,
+//!     service_cidrs: &[],
+//!     mask_sizes: MaskSizes::default(),
+//! };
+//! let mut allocator = options.check()?;
+//!
+//! let node: NodeView = serde_json::from_str(r#"{"metadata": {"name": "node-1", "uid": "uid-1"}}"#)?;
+//! allocator.observe_listed(&node);
+//! let planned = plan(&node, None::<&[&str]>, &mut allocator);
+//! assert_eq!(planned.step, PodCidrStep::Write(["10.244.0.0/24".into()].into()));
+//! // Reserved until the Node is observed with it, or is gone.
+//! assert_eq!(plan(&node, None::<&[&str]>, &mut allocator), planned);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::error_class::ErrorClass;
 

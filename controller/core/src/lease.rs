@@ -5,16 +5,43 @@
 //!  acknowledged renewals ────► ReplicaState ───┴─► decide(now, …) ─► Decision ─► (sent by the elector)
 //! ```
 //!
-//! Two promises keep two leaders from acting at one instant, whatever the clocks of their machines
-//! show (only their rates are compared):
-//! - the leader stops acting [`Durations::renew_deadline`] after it *sent* its last acknowledged
-//!   renewal;
-//! - no replica takes a held lease before the record has stood unchanged for the duration that is
-//!   written in it, which is longer, after having *received* it, except the lease of its own identity, which a process
-//!   before it in the same container may have left.
+//! The elector of `outrigger-kube` asks [`decide()`] whenever something was observed or a time has come, sends at most one
+//! request at a time, and passes each answer to [`ObservedLease::answered`].
 //!
-//! Everything else is convenience. The API server's check of the resourceVersion settles who wins
-//! when several try.
+//! Two promises keep two leaders from acting at one instant, whatever the clocks of their machines show (only their rates
+//! are compared):
+//! - the leader stops acting [`Durations::renew_deadline`] after it *sent* its last acknowledged renewal;
+//! - no replica takes a held lease before the record has stood unchanged for the duration that is written in it, which is
+//!   longer, after having *received* it, except the lease of its own identity, which a process before it in the same
+//!   container may have left.
+//!
+//! Everything else is convenience. The API server's check of the resourceVersion settles who wins when several try.
+//!
+//! ```
+//! use outrigger_core::lease::{Decision, Durations, ObservedLease, ReplicaState, decide};
+//! use std::time::{Duration, Instant};
+//!
+//! let seconds = Duration::from_secs;
+//! let durations = Durations::new(seconds(15), seconds(10), seconds(2))?;
+//! let (now, wall) = (Instant::now(), "2026-01-01T00:00:00Z".parse()?);
+//! let replica = ReplicaState {
+//!     identity: "replica-1",
+//!     durations: &durations,
+//!     renewed: None,
+//!     contends_at: Some(now),
+//!     not_before: now,
+//!     renew_early: false,
+//! };
+//!
+//! let mut observed = ObservedLease::default();
+//! assert_eq!(decide(now, wall, &observed, &replica), Decision::Read);
+//! observed.answered(now, now, None);
+//! let Decision::Create(record) = decide(now, wall, &observed, &replica) else {
+//!     panic!("there is no Lease, so it is made")
+//! };
+//! assert_eq!(record.holder, "replica-1");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,6 @@
-//! The metadata that all objects of the API have.
+//! The metadata that all objects of the API have, as the views read it.
+//!
+//! An object without a name is an error of that object. All other fields may be absent or `null`.
 
 use jiff::Timestamp;
 use serde::Deserialize;

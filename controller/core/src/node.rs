@@ -1,4 +1,17 @@
-//! The fields of a `v1.Node` that the loops need: about a tenth of its bytes.
+//! The view of a `v1.Node`: the fields that the loops need, about a tenth of its bytes.
+//!
+//! ```text
+//!  API JSON ─► NodeView ─┬─► ownership: may this provider touch it?
+//!  provider ─► answer ───┼─► plan: initialise it, keep it in sync       (cloud-node)
+//!                        ├─► lifecycle ─► deletion_limit: taint, delete (cloud-node-lifecycle)
+//!                        ├─► maintenance: conditions and taint          (cloud-node)
+//!                        └─► effects: the provider's own annotations and conditions
+//! ```
+//!
+//! The store of `outrigger-kube` makes a view of each object of a list or watch and shares it with all loops. A view is
+//! immutable; each change that is written makes the next one ([`change::NodeChange::applied_to`]), so that a loop decides
+//! on what it has written and need not wait for the watch. Labels, taints and annotations that loops write, and those by
+//! which operators direct them, are named here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,8 +56,8 @@ pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 /// Pods by force and detaches their volumes. Kubernetes looks at the key alone.
 pub const TAINT_OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Value of the taint [`TAINT_OUT_OF_SERVICE`] that the controller adds, and by which it knows its own again: other clients,
-/// and operators as Kubernetes' page tells them to, write `nodeshutdown`.
+/// Value of the taint [`TAINT_OUT_OF_SERVICE`] that the controller adds, and by which it knows its own again: other
+/// clients, and operators as Kubernetes' page tells them to, write `nodeshutdown`.
 pub const OUT_OF_SERVICE_VALUE: &str = "nodeshutdown.outrigger.dev";
 
 /// Taint of a node whose cloud has announced maintenance, with the effect [`EFFECT_PREFER_NO_SCHEDULE`]

@@ -1,5 +1,5 @@
-//! A `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch. Nothing
-//! is written for an absent field either.
+//! A `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch. Nothing is written for an
+//! absent field either.
 
 use serde::{Deserialize, Deserializer};
 

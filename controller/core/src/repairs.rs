@@ -1,4 +1,21 @@
 //! Back-off against another client that undoes what this controller writes, again and again, and who that client is.
+//!
+//! The loops of Nodes and the plan of Services keep one [`Repairs`] for each object and lease term. Before a write that
+//! puts right what this controller had written before they ask [`Repairs::due`], and report it with [`Repairs::made`]; from
+//! the second one on they send [`EventContent::overwritten`], which names the other client by `metadata.managedFields`. A
+//! first write is never delayed.
+//!
+//! ```
+//! use outrigger_core::repairs::Repairs;
+//! use std::time::Duration;
+//!
+//! let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse()?;
+//! let mut repairs = Repairs::default();
+//! assert_eq!(repairs.due(now), None);
+//! repairs.made(now);
+//! assert_eq!(repairs.due(now), Some(now + Duration::from_secs(5)));
+//! # Ok::<(), jiff::Error>(())
+//! ```
 
 use std::time::Duration;
 

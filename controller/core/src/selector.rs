@@ -1,7 +1,18 @@
 //! Label selectors in Kubernetes' syntax, equality and sets: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
 //!
-//! Ours: kube-core matches selectors but does not read their text, and the one crate that does
-//! (simple-selectors, of 2018) takes no key with a prefix.
+//! Ours: kube-core matches selectors but does not read their text, and the one crate that does (simple-selectors, of 2018)
+//! takes no key with a prefix. `--node-selector` and the annotation of a Service that selects its targets are read here; an
+//! empty selector, which would select everything, is refused.
+//!
+//! ```
+//! use outrigger_core::{selector::Selector, string_map::StringMap};
+//!
+//! let selector: Selector = "zone in (a, b),!spot".parse()?;
+//! let labels: StringMap = [("zone", "a")].into_iter().collect();
+//! assert!(selector.matches(&labels));
+//! assert!("".parse::<Selector>().is_err());
+//! # Ok::<(), String>(())
+//! ```
 
 use std::str::FromStr;
 

@@ -2,10 +2,14 @@
 //!
 //! ```text
 //!  API JSON ─► ServiceView ─┬─► Ownership: is it this provider's, and for what
-//!                           ├─► settled: is it what the load balancer was made from?
+//!                           ├─► LastApplied: is it what the load balancer was made from?
 //!                           ▼
 //!                  plan: next ─► Step ─► (a call) ─► answer ─► Consequence { patch, events, requeue }
 //! ```
+//!
+//! The store of `outrigger-kube` makes a view of each Service and shares it. [`plan`] is the entrance for the loop;
+//! [`change`] and [`ownership`] say which events of the watch are a reason to look; [`options`], [`source_ranges`] and
+//! [`capability`] say what the provider is sent. Annotations, conditions and the finalizer of a Service are named here.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! String maps in the least memory: most of what a node view holds is labels and annotations.
+//! String maps in the least memory: most of what a view holds is labels and annotations.
+//!
+//! A map is read far more often than it is made, and never changed in place: each change makes a new one.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,4 +1,7 @@
 //! The syntax of names as the API server enforces it, and of host names as the world writes them.
+//!
+//! The checks of answers and of users' annotations call these before anything is written: the API server would refuse the
+//! whole object for one illegal name. A [`Complaint`] is a defect in words that follow the text.
 
 /// Longest DNS-1123 subdomain, and so the longest name and label prefix.
 pub const MAX_SUBDOMAIN: usize = 253;

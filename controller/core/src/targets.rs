@@ -1,10 +1,35 @@
-//! The nodes that load balancers send to: which they are, and when a change of them goes out.
+//! The Nodes that load balancers send to: which they are, and when a change of them goes out.
 //!
 //! ```text
 //!  node changed ─► change ─► Debounce ─► (time) ─► EmptyTargets ─► TargetPool ─► Targets of each Service ─► updates
 //! ```
 //!
-//! There is one set for all Services without a selector: `externalTrafficPolicy` makes no difference (S-51).
+//! There is one set for all Services without a selector: `externalTrafficPolicy` makes no difference (S-51). The event
+//! handlers of service-lb ask [`change`] about each step of a Node, and its rollout takes the [`TargetPool`] of the moment.
+//! A [`Revision`] names the content of a set: load balancers whose revision is the current one need no call.
+//!
+//! ```
+//! use outrigger_core::{
+//!     node::NodeView,
+//!     targets::{LABEL_EXCLUDE, Revision, TargetChange, TargetLabels, TargetPool, change},
+//! };
+//! use serde_json::{Value, json};
+//! use std::sync::Arc;
+//!
+//! let node = |labels: Value| {
+//!     let object = json!({"metadata": {"name": "node-1", "labels": labels}});
+//!     serde_json::from_value::<NodeView>(object).map(Arc::new)
+//! };
+//! let (before, excluded) = (node(json!({}))?, node(json!({LABEL_EXCLUDE: "true"}))?);
+//! let labels = TargetLabels::default();
+//! assert_eq!(change(Some(&before), Some(&excluded), &labels), TargetChange::Removed);
+//!
+//! let pool = TargetPool::among([before], labels.clone());
+//! assert_eq!(pool.all().nodes().len(), 1);
+//! let pool = TargetPool::among([excluded], labels);
+//! assert_eq!(*pool.revision(), Revision::of_none());
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::sync::Arc;
 
@@ -54,11 +79,11 @@ pub const TAINT_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
 /// Values that Go reads as false.
 const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
 
-/// Returns true if `node` is a target (S-50): not one that is being deleted, has [`LABEL_EXCLUDE`] with the value true, none, or
-/// one that is neither true nor false, or [`TAINT_AUTOSCALER`] with any value and effect.
+/// Returns true if `node` is a target (S-50): not one that is being deleted, has [`LABEL_EXCLUDE`] with the value true,
+/// none, or one that is neither true nor false, or [`TAINT_AUTOSCALER`] with any value and effect.
 ///
-/// Readiness, cordon, initialisation, the role of control plane and a provider ID do not matter (S-51): the load balancer's own
-/// health checks decide which targets serve.
+/// Readiness, cordon, initialisation, the role of control plane and a provider ID do not matter (S-51): the load balancer's
+/// own health checks decide which targets serve.
 pub fn is_target(node: &NodeView) -> bool {
     let label = node.labels.get(LABEL_EXCLUDE);
     let is_excluded = label.is_some_and(|value| !FALSE.contains(&value));
@@ -77,8 +102,8 @@ pub enum TargetChange {
     Removed,
 }
 
-/// The effect of the step from `old` to `new`. Heartbeats, readiness, taints and labels that neither [`is_target`] nor `labels`
-/// looks at mean nothing (S-52, S-56).
+/// The effect of the step from `old` to `new`. Heartbeats, readiness, taints and labels that neither [`is_target`] nor
+/// `labels` looks at mean nothing (S-52, S-56).
 pub fn change(
     old: Option<&NodeView>,
     new: Option<&NodeView>,

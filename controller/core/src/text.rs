@@ -1,5 +1,5 @@
-//! Texts from outside, made fit for logs, events, conditions and metrics' labels. The one place that
-//! decides which characters are shown.
+//! Texts from outside, made fit for logs, events, conditions and metrics' labels. The one place that decides which
+//! characters are shown.
 
 use std::fmt::Write;
 

@@ -1,12 +1,42 @@
-//! Labels and node affinity of volumes (`v1.PersistentVolume`) that no provisioner made, for the admission webhook and
-//! the loop persistentvolume-labels.
+//! Labels and node affinity of volumes (`v1.PersistentVolume`) that no provisioner made, for the admission webhook and the
+//! loop persistentvolume-labels.
 //!
 //! ```text
 //!  API JSON ─► VolumeView ─► left_alone ─► no: provider ─► RawTopology::check ─► plan ─► VolumePatch
 //! ```
 //!
-//! A label that the volume has is never overwritten, and node affinity that names the same fact is left
-//! as it is (P-25, P-31).
+//! Both callers ask [`left_alone`] first, look up the volume, and carry out the patch: the webhook in its answer, the loop
+//! in one PATCH. A label that the volume has is never overwritten, and node affinity that names the same fact is left as it
+//! is (P-25, P-31).
+//!
+//! ```
+//! use outrigger_core::{
+//!     node::labels::ZONE,
+//!     volume::{RawTopology, ServedVolumes, Stage, VolumeView, left_alone, plan},
+//! };
+//! use serde_json::json;
+//!
+//! let volume: VolumeView = serde_json::from_value(json!({
+//!     "metadata": {"name": "pv-1", "uid": "uid-1"},
+//!     "spec": {"csi": {"driver": "csi.example", "volumeHandle": "vol-1"}},
+//! }))?;
+//! let served = ServedVolumes {
+//!     provider: "example".into(),
+//!     csi_drivers: ["csi.example".into()].into(),
+//!     kinds: [].into(),
+//! };
+//! assert_eq!(left_alone(&volume, &served, Stage::Existing), None);
+//!
+//! let answer = RawTopology {
+//!     labels: [(ZONE.to_owned(), "zone-a".to_owned())].into(),
+//!     ..RawTopology::default()
+//! };
+//! let patch = plan(&volume, &answer.check()?, &served, Stage::Existing)?;
+//! let volume = patch.applied_to(&volume, "2");
+//! assert_eq!(volume.labels.get(ZONE), Some("zone-a"));
+//! assert_eq!(left_alone(&volume, &served, Stage::Existing), Some("labelled"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! Values by CIDR, found by each CIDR with an address in common.
+//! Values by CIDR, found by each CIDR that has an address in common with theirs.
+//!
+//! The allocator of Pod CIDRs and the Nodes of the routes keep their owners here. A look-up visits the CIDRs inside the one
+//! that is asked for, and its supernets, never the whole map.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 

@@ -1,4 +1,8 @@
 //! The decision about a request of the right form: from the Nodes and the cloud's answer.
+//!
+//! [`step`] looks at the Node alone and says whether the provider has to be asked; [`decide`] compares all names of the
+//! request with the instance of the answer. Every check has to pass; the first that does not names the reason, which is
+//! also the value of the metric's label.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! Effects that are not written: how many, why, and one of each cause to be shown.
+//!
+//! [`super::RawEffects::check`] adds to it, and so does the writer of a Service when the API server refuses the effects in
+//! a patch. The loops count them in metrics and send the event of each cause.
 
 use std::fmt;
 

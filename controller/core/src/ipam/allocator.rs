@@ -1,4 +1,7 @@
 //! The Pod CIDRs of all Nodes, as far as they are known in one lease term.
+//!
+//! [`super::plan()`] is the only caller that allocates; the loop observes and forgets. The promise is in [`super`]: a CIDR
+//! that was allocated is given to no other Node, unless another client has written it there.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,7 @@
-//! The decision about one Node.
+//! The decision about one Node: its Pod CIDRs, or why it gets none now.
+//!
+//! The loop calls [`plan`] with the Node as the store has it, and where the provider allocates, with the Pod CIDRs of its
+//! answer. A Node that has Pod CIDRs is never changed.
 
 use super::{Allocator, Exhausted, PodCidrProblem};
 use crate::{cidr::Cidr, node::NodeView};

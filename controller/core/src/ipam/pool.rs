@@ -1,4 +1,7 @@
-//! The CIDRs of one cluster CIDR, to be allocated to Nodes.
+//! The blocks of one cluster CIDR, one for each Node.
+//!
+//! The allocator asks for a free block and says itself which CIDRs are in use; a pool knows only its range, the blocks that
+//! Services reserve, and where the last search ended, so that a block that was freed is not given away at once.
 
 use std::{
     cmp::Reverse,

@@ -1,4 +1,7 @@
-//! The flags of the node-ipam loop, checked.
+//! The flags of the node-ipam loop, checked before the process starts.
+//!
+//! The binary calls [`IpamOptions::check`] with the flags as they were given. Errors begin with upstream's text, and say
+//! which flag to change; flags that pass the check never fail later.
 
 use super::{Allocator, pool::Pool};
 use crate::{

@@ -1,4 +1,7 @@
-//! The decision itself.
+//! The decision of one replica: what it sends to the API server now, or until when it waits.
+//!
+//! [`decide`] changes nothing and remembers nothing; the caller has the observations and its own state. A leader whose
+//! deadline has come gets [`Decision::Lost`] whatever else is observed.
 
 use std::time::Instant;
 

@@ -1,4 +1,8 @@
 //! The three durations of an election, checked once.
+//!
+//! The binary makes [`Durations`] of the flags and refuses to start with those that do not fit together. Each deadline that
+//! the elector and the loops derive from them is computed here, the longest time that a write of a term may take among
+//! them.
 
 use std::time::{Duration, Instant};
 

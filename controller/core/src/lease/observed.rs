@@ -1,4 +1,6 @@
-//! Observations of the lease, and since when by the replica's own clock (PROC-23).
+//! Observations of the Lease, and since when each has stood unchanged by the replica's own clock.
+//!
+//! The times in the record are never compared with a clock: only that they change shows that the holder lives.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,9 @@
-//! Which addresses a node's status gets, of the provider's, the kubelet's host names and the kubelet's
-//! `--node-ip`.
+//! Which addresses a Node's status gets: from the provider's, the kubelet's host names and the kubelet's `--node-ip`.
+//!
+//! [`crate::node::plan`] asks for [`desired`]. The provider's list counts in its order; a host name that only the kubelet
+//! knows stays; an address that the kubelet asked for comes first of its type, and alone. An instance without addresses
+//! changes nothing. The submodules say which addresses count while another client has written the status, or an answer
+//! lacks some.
 
 use std::net::IpAddr;
 
@@ -54,7 +58,8 @@ impl Error {
     }
 }
 
-/// The addresses that `node` should have, given those of its instance. `None`: it has none, so that the kubelet's stay (N-41).
+/// The addresses that `node` should have, given those of its instance. `None`: it has none, so that the kubelet's stay
+/// (N-41).
 pub fn desired(
     node: &NodeView,
     of_instance: &[NodeAddress],

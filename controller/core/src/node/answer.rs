@@ -1,8 +1,9 @@
 //! Validation of a provider's instances: plain strings in, an [`Instance`] out, or an error.
 //!
-//! A provider is another program, perhaps an old or a broken one. No value of it reaches the API
-//! server unless it is legal there. A refusal is an error of that one item; never is it read as
-//! absence.
+//! A provider is another program, perhaps an old or a broken one. No value of it reaches the API server unless it is legal
+//! there. The provider client calls [`RawInstance::check`] with each instance of an answer. A refusal is an error of that
+//! one item; never is it read as absence. Addresses are the exception: a faulty one is left out and reported, so that it
+//! does not keep a Node from the rest.
 
 use crate::{
     fault::{Excerpt, Fault, few, legal},

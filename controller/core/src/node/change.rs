@@ -1,13 +1,16 @@
-//! Changes of a node as values, and the view of the node after each.
+//! Changes of a Node as values, and the view of the Node after each.
+//!
+//! Plans return a [`NodeChange`]; `outrigger-kube` makes one JSON patch of it, with its preconditions; the loop then puts
+//! [`NodeChange::applied_to`] into the store. A change names single taints and labels, so that those of other clients stay.
 
 use crate::node::{
     EFFECT_NO_EXECUTE, EFFECT_NO_SCHEDULE, NodeAddress, NodeView, OUT_OF_SERVICE_VALUE,
     TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN, Taint,
 };
 
-/// One write to metadata and spec of the node that it was planned on, made so that it cannot lose a concurrent change (instead of
-/// Q-3, the whole object): it names the fields it changes and its preconditions, the node's UID among them, and is refused as
-/// a whole when a precondition fails.
+/// One write to metadata and spec of the node that it was planned on, made so that it cannot lose a concurrent change
+/// (instead of Q-3, the whole object): it names the fields it changes and its preconditions, the node's UID among them, and
+/// is refused as a whole when a precondition fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeChange {
     /// Taints of the node to remove.

@@ -1,8 +1,23 @@
-//! Which node has which provider id, so that no id ends up on two nodes.
+//! Which Node has which provider ID, so that no ID ends up on two Nodes.
 //!
-//! A provider ID can never be changed once it is set. A provider that returns one ID for two Nodes
-//! (a lookup by a name that is not unique, a copied machine) would bind one of them to a machine
-//! that is not its own, for good, and with it load balancers, volumes and the node's deletion.
+//! A provider ID can never be changed once it is set. A provider that returns one ID for two Nodes (a lookup by a name that
+//! is not unique, a copied machine) would bind one of them to a machine that is not its own, for good, and with it load
+//! balancers, volumes and the Node's deletion.
+//!
+//! The cloud-node loop notes the ID of every Node in the store, and claims one before it writes it. A Node that is refused
+//! keeps its taint and is tried again once an ID is free.
+//!
+//! ```
+//! use outrigger_core::node::claims::Claims;
+//! use std::sync::Arc;
+//!
+//! let (first, second) = (Arc::from("node-1"), Arc::from("node-2"));
+//! let mut claims = Claims::default();
+//! claims.claim("example://m-1", &first);
+//! assert!(claims.try_claim("example://m-1", &second).is_err());
+//! assert!(claims.release("node-1").contains("node-2"));
+//! assert!(claims.try_claim("example://m-1", &second).is_ok());
+//! ```
 
 use std::{
     collections::{BTreeSet, HashMap},

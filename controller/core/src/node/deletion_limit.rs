@@ -1,12 +1,11 @@
-//! The rate limit of deletions: decides when a node whose instance does not exist may be deleted.
+//! The rate limit of deletions: decides when a Node whose instance does not exist may be deleted.
 //!
-//! A cloud that suddenly returns no instance for many Nodes is more likely to be wrong than right: a
-//! token that lost a right, the wrong account, a cache that was emptied. So absences are counted,
-//! each Node once, together with the Nodes deleted in the window. Above the limit no Node is deleted
-//! until a second look, one window later, has the same result. No Node at all is deleted before a fresh answer
-//! since its first absence has found another one, and none while more than half are absent: then an operator confirms
-//! the deletion. A Node whose end was announced ([`crate::node::NodeView::is_end_announced`]) counts for nothing, and
-//! needs none of this.
+//! A cloud that suddenly returns no instance for many Nodes is more likely to be wrong than right: a token that lost a
+//! right, the wrong account, a cache that was emptied. So absences are counted, each Node once, together with the Nodes
+//! deleted in the window. Above the limit no Node is deleted until a second look, one window later, has the same result. No
+//! Node at all is deleted before a fresh answer since its first absence has found another one, and none while more than
+//! half are absent: then an operator confirms the deletion. A Node whose end was announced
+//! ([`crate::node::NodeView::is_end_announced`]) counts for nothing, and needs none of this.
 //!
 //! ```text
 //!  answers in a row     too few ─► LookAgain, Contradicted
@@ -21,6 +20,10 @@
 //!  found since then     none ────► FindsNone
 //!                                  Allowed
 //! ```
+//!
+//! [`crate::node::lifecycle`] is the only caller: it reports each answer (`found`, `absent`, `absent_while_ready`, answers
+//! to other loops as `found_lately`) and each end of a Node (`removed`), and deletes only what [`DeletionLimiter::absent`]
+//! allows.
 //!
 //! A confirmation of an operator is an act: it counts for the absence that it was given in, and is over when the answers in
 //! a row begin at zero again.

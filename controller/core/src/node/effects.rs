@@ -1,4 +1,8 @@
 //! The provider's effects on a Node, as one write to `nodes/<name>/status`.
+//!
+//! The loops that look up Nodes pass the checked effects of each answer to [`plan`]; the write names only annotations and
+//! conditions that the Node does not have yet. The conditions of maintenance and `NetworkUnavailable` are written by the
+//! same [`EffectsWrite`].
 
 use std::collections::BTreeMap;
 
@@ -6,8 +10,8 @@ use jiff::Timestamp;
 
 use crate::{condition::ConditionChange, effects::Effects, node::NodeView};
 
-/// A write of annotations and conditions to the status of the Node that it was planned on. Each is named by itself, so that those
-/// of other clients stay. Nothing in it is there already.
+/// A write of annotations and conditions to the status of the Node that it was planned on. Each is named by itself, so that
+/// those of other clients stay. Nothing in it is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectsWrite {
     /// `metadata.annotations`: key and value; none removes the key.

@@ -1,4 +1,6 @@
 //! The events about a Node of the loops cloud-node and cloud-node-lifecycle, upstream's in its words (N-22, L-8).
+//!
+//! The loops build and record them; an event whose comment says "Ours" has no counterpart in upstream.
 
 use std::fmt::Display;
 

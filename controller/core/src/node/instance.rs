@@ -1,4 +1,9 @@
-//! The machine behind a node, from a checked answer.
+//! The machine behind a Node, and the provider's answer about it.
+//!
+//! A [`Lookup`] comes from the provider client, which has checked it ([`crate::node::answer`]). [`Lookup::Absent`] means
+//! that the provider has looked and found no instance; a failed lookup has no value here at all, so that no error can be
+//! read as absence. [`Instance::is_other_than`] and [`is_same_question`] keep an answer from being used for another machine
+//! or another question.
 
 use crate::{
     node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},

@@ -1,5 +1,10 @@
-//! The labels that initialisation writes, in both generations, and the step from the old
-//! generation to the new one on nodes that are already initialised.
+//! The labels that initialisation writes, in both generations, and the step from the old generation to the new one on Nodes
+//! that are already initialised.
+//!
+//! [`crate::node::plan`] calls [`plan`] with the labels of the Node and its instance; [`sent`] limits the labels that the
+//! provider client sends. A label that a user has set is overwritten only if the provider declares its key as one that it
+//! manages, if it is a fact about the machine on a Node that is being initialised, or if it has to follow its old
+//! generation.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +33,8 @@ const GENERATIONS: [(&str, &str); 3] = [
     (INSTANCE_TYPE_BETA, INSTANCE_TYPE),
 ];
 
-/// Bytes of keys and values of one Node's labels that a provider is sent. A kubelet may give its Node a megabyte of them, and
-/// the Nodes of one call share a message.
+/// Bytes of keys and values of one Node's labels that a provider is sent. A kubelet may give its Node a megabyte of them,
+/// and the Nodes of one call share a message.
 const MOST_SENT: usize = 16 << 10;
 
 /// The labels of a Node that a provider is sent: all, or as many as fit: keys that it `declared` first, then those of
@@ -53,13 +58,13 @@ pub fn sent<'a>(labels: &'a StringMap, declared: &[Box<str>]) -> Vec<(&'a str, &
     sent
 }
 
-/// The labels to write on a node with the labels `current`, whose instance is known, and those of the provider that are left out (N-18), as texts for
-/// people. `managed` are the keys that the provider keeps in sync.
+/// The labels to write on a node with the labels `current`, whose instance is known, and those of the provider that are
+/// left out (N-18), as texts for people. `managed` are the keys that the provider keeps in sync.
 ///
-/// While it is being initialised (`is_new`) it gets all of them. Later what [`reconcile`] wants, and the managed keys as the
-/// instance has them: any other key stays as it is, as does one that the instance does not have (the provider's silence
-/// removes nothing). Where one generation of zone, region or instance type is managed, the other one follows it if it
-/// is there: else [`reconcile`] would undo the change.
+/// While it is being initialised (`is_new`) it gets all of them. Later what [`reconcile`] wants, and the managed keys as
+/// the instance has them: any other key stays as it is, as does one that the instance does not have (the provider's silence
+/// removes nothing). Where one generation of zone, region or instance type is managed, the other one follows it if it is
+/// there: else [`reconcile`] would undo the change.
 pub fn plan(
     current: &StringMap,
     instance: &Instance,

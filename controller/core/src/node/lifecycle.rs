@@ -1,5 +1,5 @@
-//! The cloud-node-lifecycle loop's decisions: when the provider is asked about a node, and what its
-//! answer means for the node.
+//! The cloud-node-lifecycle loop's decisions: when the provider is asked about a Node, and what its answer means for the
+//! Node.
 //!
 //! ```text
 //!  node changed, time came ─► check ─► Ask ─► (a lookup, nothing older than now) ─► answered
@@ -8,26 +8,75 @@
 //!                                              LifecycleDecision { action, next: a Check again }
 //! ```
 //!
-//! Only nodes that are not ready are asked about, and the time counts from when that was seen: at
-//! once, then every monitor period, then ever more rarely; young ones when they are
-//! old enough to be deleted. A node is deleted only if
-//! all of this holds:
-//! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
-//!   wants, without another answer in between, whichever loop asked;
-//! - the answer is about the node as it is now: same UID, same provider ID, and its Ready
-//!   condition has not changed since the question;
-//! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
-//!   paused by an operator;
+//! Only Nodes that are not ready are asked about, and the time counts from when that was seen: at once, then every monitor
+//! period, then ever more rarely; young ones when they are old enough to be deleted. A Node is deleted only if all of this
+//! holds:
+//! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm` wants, without another
+//!   answer in between, whichever loop asked;
+//! - the answer is about the Node as it is now: same UID, same provider ID, and its Ready condition has not changed since
+//!   the question;
+//! - the Node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not paused by an
+//!   operator;
 //! - it is likely gone rather than misnamed: its instance was found before, or it has been silent and absent for 15 min;
-//! - the [`DeletionLimiter`] allows it, which wants another node to be found, and the provider, asked once more about itself,
-//!   is ready; or an operator confirms this deletion.
+//! - the [`DeletionLimiter`] allows it, which wants another Node to be found, and the provider, asked once more about
+//!   itself, is ready; or an operator confirms this deletion.
 //!
-//! A node whose instance is stopped gets a taint, and if an operator asks for that, a second one later (`out_of_service`).
+//! A Node whose instance is stopped gets a taint, and if an operator asks for that, a second one later (`out_of_service`).
 //!
-//! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
-//! that look like gaps: a node whose machine was made again under its name (with a new provider ID) is
-//! absent by its own, so it is deleted if it is not ready, and gets an event if it is; two nodes with
-//! one provider ID both stay as long as that instance exists.
+//! Everything else (errors, inconclusive answers, another provider's instance) keeps the Node. Rules that look like gaps: a
+//! Node whose machine was made again under its name (with a new provider ID) is absent by its own, so it is deleted if it
+//! is not ready, and gets an event if it is; two Nodes with one provider ID both stay as long as that instance exists.
+//!
+//! The caller promises to pass every answer about a Node, of whichever loop, to [`Lifecycle::observed`]; to ask
+//! [`Lifecycle::last_look`] right before a measure; and to report its end ([`Lifecycle::deleted`], [`Lifecycle::removed`]).
+//!
+//! ```
+//! use jiff::Timestamp;
+//! use outrigger_core::node::{
+//!     NodeView,
+//!     deletion_limit::DeletionLimits,
+//!     instance::{Instance, Lookup, PowerState},
+//!     lifecycle::{Check, Lifecycle, LifecycleAction, LifecycleFacts},
+//!     ownership::{NodeScope, Prefixes},
+//! };
+//! use serde_json::json;
+//! use std::time::Duration;
+//!
+//! let silent = |name: &str| {
+//!     serde_json::from_value::<NodeView>(json!({
+//!         "metadata": {"name": name, "uid": format!("uid-{name}")},
+//!         "spec": {"providerID": format!("example://{name}")},
+//!         "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]},
+//!     }))
+//! };
+//! let (node, other) = (silent("node-1")?, silent("node-2")?);
+//! let start: Timestamp = "2026-01-01T00:00:00Z".parse()?;
+//! let prefixes = Prefixes::new("example", None::<&str>)?;
+//! let facts = LifecycleFacts {
+//!     scope: NodeScope { prefixes: &prefixes, selector: None, foreign_prefix_seen: false },
+//!     nodes: 2,
+//!     visibility_delay: Duration::ZERO,
+//!     time_of_day: start,
+//!     without_provider_id: false,
+//!     out_of_service_after: Duration::ZERO,
+//!     not_managed: false,
+//! };
+//! let absent = Lookup::Absent { confirmed: true };
+//! let running = Instance { power_state: PowerState::Running, ..Instance::default() };
+//! let found = Lookup::Found(Box::new(running));
+//!
+//! let mut lifecycle = Lifecycle::new(DeletionLimits::default());
+//! assert_eq!(lifecycle.check(start, &node, &facts), Check::Ask);
+//! // One answer is not enough.
+//! let first = lifecycle.answered(start, &node, &node, Some(&absent), &facts);
+//! assert!(matches!(first.action, LifecycleAction::Withhold(..)));
+//! // The second one counts, since the cloud has found another Node meanwhile.
+//! let later = start + Duration::from_secs(5);
+//! lifecycle.other_answered(later, &other, Some(&found));
+//! let second = lifecycle.answered(later, &node, &node, Some(&absent), &facts);
+//! assert!(matches!(second.action, LifecycleAction::Delete(_)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,8 +1,11 @@
-//! Maintenance of a machine that its cloud has announced: the conditions `MaintenancePlanned` and `MaintenanceInProgress` of its
-//! Node (KEP-5683), and a taint ahead of time.
+//! Maintenance of a machine that its cloud has announced: the conditions `MaintenancePlanned` and `MaintenanceInProgress`
+//! of its Node (KEP-5683), and a taint ahead of time.
 //!
-//! The controller changes its own alone, which carry [`ANNOUNCED`]: a condition of these types with another reason, and a taint
-//! of that key with another value, are an operator's and stay as they are.
+//! The cloud-node loop passes each answer about a Node to [`Unannounced::count`] and [`plan`], and carries out one write
+//! after the other until there is none. One answer without an announcement takes nothing back.
+//!
+//! The controller changes its own alone, which carry [`ANNOUNCED`]: a condition of these types with another reason, and a
+//! taint of that key with another value, are an operator's and stay as they are.
 
 use std::time::Duration;
 
@@ -182,8 +185,9 @@ impl MaintenanceWrite {
     }
 }
 
-/// The next write for `node`, whose machine is `instance`; none if it has all that it should have. Nothing is decided about a Node
-/// that is not initialised, or of which this is not the machine, and nothing goes by one answer without an announcement.
+/// The next write for `node`, whose machine is `instance`; none if it has all that it should have. Nothing is decided about
+/// a Node that is not initialised, or of which this is not the machine, and nothing goes by one answer without an
+/// announcement.
 pub fn plan(
     now: Timestamp,
     node: &NodeView,

@@ -1,4 +1,18 @@
-//! Ownership of a node: by its provider ID, and without one by the operator's selector.
+//! Ownership of a Node: by its provider ID, and without one by the operator's selector.
+//!
+//! Two questions, and the second is the stricter one. [`NodeScope::may_touch`]: may the Node be looked up and written?
+//! Every loop asks it before it asks the provider. [`NodeScope::owns`]: is it this provider's beyond doubt, so that it may
+//! be deleted? A Node with the ID of another provider is never touched.
+//!
+//! ```
+//! use outrigger_core::node::ownership::{Prefixes, ProviderIdOwner};
+//!
+//! let prefixes = Prefixes::new("example", None::<&str>)?;
+//! assert_eq!(prefixes.owner("example://m-1"), ProviderIdOwner::Ours);
+//! assert_eq!(prefixes.owner("aws:///eu-1a/i-1"), ProviderIdOwner::Foreign);
+//! assert_eq!(prefixes.owner(""), ProviderIdOwner::Unset);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fmt;
 

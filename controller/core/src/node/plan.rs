@@ -1,4 +1,47 @@
-//! The cloud-node loop's decision about one node: what makes it initialised, and keeps it in sync with its machine.
+//! The cloud-node loop's decision about one Node: what makes it initialised, and keeps it in sync with its machine.
+//!
+//! ```text
+//!  Node with the taint ────► plan ─► one change: taint, provider ID, labels ─► plan ─► addresses
+//!  Node without the taint ─► plan ─► addresses, labels of the old generation, managed labels
+//!  what another client has undone ─► repair ─► the taint goes again, and labels of the old generation are followed
+//! ```
+//!
+//! The loop makes sure that the Node may be written to, and that no other Node claims the provider ID; it asks [`plan`]
+//! again after each write, with the view of the Node as it is then, until the plan is empty. The provider ID never changes
+//! once it is set; zone and type stay as initialisation has written them, unless the provider declares that it manages
+//! their labels.
+//!
+//! ```
+//! use outrigger_core::node::{
+//!     NodeAddress, NodeView, TAINT_UNINITIALIZED,
+//!     instance::Instance,
+//!     plan::{Policy, plan},
+//! };
+//! use serde_json::json;
+//!
+//! let node: NodeView = serde_json::from_value(json!({
+//!     "metadata": {"name": "node-1", "uid": "uid-1"},
+//!     "spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]},
+//! }))?;
+//! let machine = Instance {
+//!     provider_id: "example://m-1".into(),
+//!     addresses: [NodeAddress { kind: "InternalIP".into(), address: "10.0.0.5".into() }].into(),
+//!     ..Instance::default()
+//! };
+//! let policy = Policy::default();
+//!
+//! let first = plan(&node, &machine, &policy)?.change.ok_or("the Node is initialised")?;
+//! assert_eq!(first.provider_id.as_deref(), Some("example://m-1"));
+//! assert_eq!(first.remove_taints, *node.taints);
+//!
+//! let node = first.applied_to(&node, "2");
+//! let second = plan(&node, &machine, &policy)?;
+//! assert_eq!(second.addresses.as_deref(), Some(&*machine.addresses));
+//!
+//! let node = node.with_addresses(&machine.addresses, "3");
+//! assert!(plan(&node, &machine, &policy)?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -135,13 +178,13 @@ impl Error {
 
 /// The writes that bring `node` in line with `instance`, its machine.
 ///
-/// A node with the taint is initialised: all of metadata and spec is one change, so that no node is ever seen without the taint
-/// and without the rest (N-20). Its addresses follow from the next plan (N-21); none of the instance are no reason to keep the
-/// taint (N-24).
+/// A node with the taint is initialised: all of metadata and spec is one change, so that no node is ever seen without the
+/// taint and without the rest (N-20). Its addresses follow from the next plan (N-21); none of the instance are no reason to
+/// keep the taint (N-24).
 ///
-/// A node without it is kept in sync: addresses (N-41 to N-45) and, in one change, the labels of the old generation (N-35) and
-/// those that the provider manages. Provider id, taints and all other labels, zone and instance type among them, stay as
-/// initialisation left them, as upstream (N-10).
+/// A node without it is kept in sync: addresses (N-41 to N-45) and, in one change, the labels of the old generation (N-35)
+/// and those that the provider manages. Provider id, taints and all other labels, zone and instance type among them, stay
+/// as initialisation left them, as upstream (N-10).
 ///
 /// The caller has made sure that the node may be written to ([`crate::node::ownership::NodeScope`],
 /// [`NodeView::is_paused`]), and that no other node claims its provider id ([`crate::node::claims`]).
@@ -205,8 +248,8 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Nod
     })
 }
 
-/// The write that a `node` which was initialised needs whatever its instance is: labels of the old generation (N-10), and the
-/// end of the taint where another client has added it again.
+/// The write that a `node` which was initialised needs whatever its instance is: labels of the old generation (N-10), and
+/// the end of the taint where another client has added it again.
 pub fn repair(node: &NodeView) -> Option<NodeChange> {
     NodeChange {
         labels: labels::reconcile(&node.labels),

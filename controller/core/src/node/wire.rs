@@ -1,4 +1,4 @@
-//! The parts of the API's JSON that a view is made of.
+//! The parts of the API's JSON that a [`NodeView`] is made of; everything else is skipped while it is read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! The condition `NetworkUnavailable` of a Node.
+//! The condition `NetworkUnavailable` of a Node: whether Pods of it are without a route.
+//!
+//! The loop asks [`condition`] after each plan about a destination of the Node. The routes that are there decide, and not
+//! the call that was made last.
 
 use std::collections::BTreeMap;
 

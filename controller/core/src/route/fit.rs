@@ -4,9 +4,9 @@
 //! decides. The others contradict nothing, since a cloud may spell them in its own way. A Node that reports no
 //! address of the next hop's family has none to compare.
 //!
-//! A route remembers the Node that it was made for, or led to when it was last looked at. The route that the provider shows in
-//! the answer to a creation, or in the list that follows, is that Node's, whatever target it shows. And a route that keeps its
-//! looks while its Node gets another machine leads to the machine before.
+//! A route remembers the Node that it was made for, or led to when it was last looked at. The route that the provider shows
+//! in the answer to a creation, or in the list that follows, is that Node's, whatever target it shows. And a route that
+//! keeps its looks while its Node gets another machine leads to the machine before.
 
 use std::{collections::HashSet, net::IpAddr};
 

@@ -1,4 +1,7 @@
 //! The Nodes of the store, by name and by Pod CIDR.
+//!
+//! The loop observes each Node of the store and forgets those that are gone; the answer to both is the destinations whose
+//! routes have to be planned once more. Views are shared with the store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,8 @@
-//! A route in the cloud, and one to be made.
+//! A route in the cloud, checked, and one to be made.
+//!
+//! The provider client calls [`RawRoute::check`] with each route of a list. A route that breaks a limit is left alone as if
+//! it were not listed, and reported. A route that passes is kept exactly as the provider named it: a deletion sends that
+//! back.
 
 use std::{net::IpAddr, sync::Arc};
 

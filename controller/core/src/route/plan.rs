@@ -1,4 +1,8 @@
 //! The decision about one destination CIDR.
+//!
+//! The loop calls [`plan`] when a Node changed, a list was completed, or a call about the destination ended, and carries
+//! out the one [`RouteStep`]. A deletion is planned twice: the first plan asks for a [`Confirmation`] by the API server,
+//! the second one has it among its facts.
 
 use std::sync::Arc;
 

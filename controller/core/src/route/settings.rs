@@ -1,4 +1,4 @@
-//! The flags of the node-route loop, checked.
+//! The flags of the node-route loop, checked: the ranges inside which routes are this cluster's.
 
 use crate::{
     cidr::{Cidr, IpFamily},

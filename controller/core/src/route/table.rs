@@ -1,4 +1,8 @@
 //! The routes in the cloud, as far as they are known in one lease term.
+//!
+//! The loop marks the beginning of each list ([`RouteTable::list_begins`]) and of each call ([`RouteTable::call_begins`]),
+//! and their ends; the table knows from that which answer is older than which. A call with an unknown result makes its
+//! destination unknown until a list that began later.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

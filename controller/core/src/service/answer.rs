@@ -1,7 +1,8 @@
 //! Validation of a provider's answers about load balancers: a [`LoadBalancerAnswer`], or an error.
 //!
-//! Nothing (see [`crate::node::answer`]) reaches the API server unless it is legal there, and a refusal
-//! is an error of that one Service: never is it read as absence.
+//! The provider client calls [`RawAnswer::check`] with the call that was sent, since not every disposition answers every
+//! call. Nothing reaches the API server unless it is legal there (see [`crate::node::answer`]), and a refusal is an error
+//! of that one Service: never is it read as absence.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -34,7 +35,7 @@ pub enum LoadBalancerCall {
     Get,
     /// `EnsureLoadBalancer`.
     Ensure,
-    /// One Service of `UpdateLoadBalancerNodes`.
+    /// `UpdateLoadBalancerNodes`.
     Update,
     /// `DeleteLoadBalancer`.
     Delete,

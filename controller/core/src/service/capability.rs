@@ -1,4 +1,7 @@
 //! The provider's declarations about load balancers in the handshake.
+//!
+//! The provider client makes a [`Capability`] for each session; the plans read which classes are served, which annotations
+//! the provider reads, and which effects it may have. A change of it makes the loop look at every Service again.
 
 use super::{
     ANNOTATION_RESYNC,

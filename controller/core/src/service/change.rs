@@ -1,4 +1,7 @@
 //! Says whether a change of a Service needs its load balancer to be looked at.
+//!
+//! The event handlers of the loop call [`needs_sync`] with both views of a change. Most changes of Services mean nothing to
+//! a load balancer, and the writes of this controller are no reason either.
 
 use super::{
     ServiceView,

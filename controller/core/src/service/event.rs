@@ -1,4 +1,7 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
+//!
+//! The plan builds them, and the loop records them once its patch is written; those whose comment says "Ours" have no
+//! counterpart in upstream.
 
 use crate::{
     event::EventContent,

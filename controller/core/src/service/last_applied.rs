@@ -1,5 +1,9 @@
-//! The last-applied hash of a Service: what its load balancer was last made from, remembered on the
-//! Service itself, so that a restart has nothing to do.
+//! The last-applied hash of a Service: what its load balancer was last made from, remembered on the Service itself, so that
+//! a restart has nothing to do.
+//!
+//! [`super::plan`] writes the record in the same patch as the addresses, and compares it with the desired state before each
+//! call ([`LastApplied::compare`]). The record names its provider and the UID of its Service: a record that was copied to
+//! another Service, or is another provider's, never counts as settled.
 
 use std::fmt;
 
@@ -14,8 +18,8 @@ pub const ANNOTATION_LAST_APPLIED: &str = "outrigger.dev/last-applied";
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
 /// remember; after the desired state, `@` and a hash of the addresses that were written with it.
 ///
-/// A load balancer whose record has a hash has the targets that the Lease names. Where it cannot take other targets, or does
-/// not, the record loses its hash instead ([`LastApplied::without_hash`]).
+/// A load balancer whose record has a hash has the targets that the Lease names. Where it cannot take other targets, or
+/// does not, the record loses its hash instead ([`LastApplied::without_hash`]).
 ///
 /// It is valid for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor assign its load balancer to the wrong provider.
@@ -206,9 +210,9 @@ pub enum Comparison {
 pub struct Hash(Digest);
 
 impl Hash {
-    /// The hash of what `service` wants: the fields whose change makes a load balancer another one (S-21), with the class, `ipFamilies` in
-    /// full and `ipFamilyPolicy`: each field of the spec that a provider is sent, so that none of them is
-    /// stale there. The rest of a Service (S-22) may change without a call.
+    /// The hash of what `service` wants: the fields whose change makes a load balancer another one (S-21), with the class,
+    /// `ipFamilies` in full and `ipFamilyPolicy`: each field of the spec that a provider is sent, so that none of them is stale
+    /// there. The rest of a Service (S-22) may change without a call.
     ///
     /// Stored with Services and compared by later releases: another order, another field or
     /// another spelling of one ensures every load balancer of every cluster once more.

@@ -1,5 +1,9 @@
-//! Options of a load balancer that mean the same with every provider: annotations of its Service, as far as a provider serves
-//! them, and the controller's own defaults.
+//! Options of a load balancer that mean the same with every provider: annotations of its Service, as far as a provider
+//! serves them, and the controller's own defaults.
+//!
+//! The provider client calls [`LoadBalancerOptions::of`] before each call that sends a Service. An annotation below the
+//! prefix that is no option, that the provider does not serve, or whose value cannot be read, is refused before any call;
+//! the refusal names the annotation and what would be served.
 
 use std::{fmt::Display, net::IpAddr};
 

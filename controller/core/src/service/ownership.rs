@@ -1,4 +1,20 @@
 //! Which Services are this provider's: one answer for each, on which all that is done for it rests.
+//!
+//! [`Ownership::of`] is asked by the plan, by the event handlers and by the count of Services in metrics. It decides from
+//! the Service and the handshake alone, so that each caller gets the same answer, and only a change of the Service itself
+//! leads to a cleanup.
+//!
+//! ```
+//! use outrigger_core::service::{ServiceView, capability::Capability, ownership::Ownership};
+//!
+//! let service: ServiceView = serde_json::from_str(
+//!     r#"{"metadata": {"namespace": "shop", "name": "web"}, "spec": {"type": "LoadBalancer"}}"#,
+//! )?;
+//! let capability = Capability::default();
+//! assert_eq!(Ownership::of(&service, Some(&capability)), Ownership::Provide);
+//! assert_eq!(Ownership::of(&service, None), Ownership::Undecided);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use super::{ServiceView, capability::Capability, condition::ACCEPTED, last_applied::LastApplied};
 use crate::condition::Status;

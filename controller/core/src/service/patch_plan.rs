@@ -1,9 +1,10 @@
-//! One write to `services/<name>/status` as a value: finalizer, annotations, conditions and
-//! addresses together, so that a crash leaves all of it or nothing.
+//! One write to `services/<name>/status` as a value: finalizer, annotations, conditions and addresses together, so that a
+//! crash leaves all of it or nothing.
 //!
-//! Each part names one change, never the whole of a list that others write too: finalizers
-//! and annotations by name, conditions by type. Only the list of addresses is replaced as a whole,
-//! which is this loop's alone (S-38).
+//! Each part names one change, never the whole of a list that others write too: finalizers and annotations by name,
+//! conditions by type. Only the list of addresses is replaced as a whole, which is this loop's alone (S-38). The plan makes
+//! a [`StatusPatch`]; `outrigger-kube` turns it into one PATCH with its preconditions; [`StatusPatch::applied_to`] is the
+//! view after it.
 
 use std::net::IpAddr;
 
@@ -80,8 +81,8 @@ impl StatusPatch {
         (dropped.count() > 0).then_some((rest, dropped))
     }
 
-    /// The field of `service` that this puts right, before a call or without one: another client has undone it since it was written. An
-    /// answer of the provider is no such write.
+    /// The field of `service` that this puts right, before a call or without one: another client has undone it since it was
+    /// written. An answer of the provider is no such write.
     pub fn undone(&self, service: &ServiceView) -> Option<Undone> {
         if self.ingress.is_some() {
             Some(Undone::Addresses)
@@ -141,7 +142,8 @@ pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
 }
 
 /// The addresses of an answer to a change of targets, which changes no address, beside those that a Service has: each of a
-/// kind (host name, IP family) that the answer lacks stays. A comparison finds an address that is gone, and an Ensure says so.
+/// kind (host name, IP family) that the answer lacks stays. A comparison finds an address that is gone, and an Ensure says
+/// so.
 pub(super) fn beside(held: &[Ingress], named: &[Ingress]) -> Vec<Ingress> {
     let kind = |one: &Ingress| one.ip.parse().ok().map(|ip: IpAddr| ip.is_ipv4());
     let lacks = |one: &&Ingress| !named.iter().any(|other| kind(other) == kind(one));

@@ -1,5 +1,4 @@
-//! The service-lb loop's decisions about one Service: what is to be done now, and what an answer
-//! leads to.
+//! The service-lb loop's decisions about one Service: what is to be done now, and what an answer leads to.
 //!
 //! ```text
 //!  changed, time came ─► next ─┬► Ensure, Update, Delete ─► (call) ─► concluded ─► Consequence
@@ -8,13 +7,74 @@
 //!                              └► At, Idle
 //! ```
 //!
-//! State that must outlive this process is on the Service: the finalizer before the first call
-//! (S-30), the hash of the load balancer's inputs in the same write as its addresses, and no hash while
-//! a call for other inputs may have worked. So a crash between cloud and API server repeats a call that
-//! states the desired state, and a restart over what is settled does nothing.
+//! The loop keeps one [`Progress`] for each Service and lease term. It asks [`Progress::next`], carries out the one
+//! [`Step`], and passes the answer to [`Progress::concluded`]; it reports each write before it is sent
+//! ([`Progress::write`]), and one that failed ([`Progress::not_written`]). Calls about one Service come one after the
+//! other.
 //!
-//! A cleanup calls the deletion immediately and does not ask before whether there is something (S-40): an
-//! answer ABSENT is as good, and the question can be wrong.
+//! State that must outlive this process is on the Service: the finalizer before the first call (S-30), the hash of the load
+//! balancer's inputs in the same write as its addresses, and no hash while a call for other inputs may have worked. So a
+//! crash between cloud and API server repeats a call that states the desired state, and a restart over what is settled does
+//! nothing.
+//!
+//! A cleanup calls the deletion immediately and does not ask before whether there is something (S-40): an answer ABSENT is
+//! as good, and the question can be wrong.
+//!
+//! ```
+//! use outrigger_core::{
+//!     forbidden_addresses::ForbiddenAddresses,
+//!     service::{
+//!         Ingress, ServiceView,
+//!         answer::{Disposition, LoadBalancerCall, RawAnswer},
+//!         capability::Capability,
+//!         patch_plan::FinalizerChange,
+//!         plan::{BalancerCall, Progress, ServiceFacts, Step},
+//!     },
+//!     targets::TargetPool,
+//! };
+//! use serde_json::json;
+//!
+//! let service: ServiceView = serde_json::from_value(json!({
+//!     "metadata": {"namespace": "shop", "name": "web", "uid": "uid-1"},
+//!     "spec": {"type": "LoadBalancer", "ports": [{"protocol": "TCP", "port": 80, "nodePort": 30080}]},
+//! }))?;
+//! let capability = Capability { provider: "example".into(), ..Capability::default() };
+//! let targets = TargetPool::default().targets_of(&service);
+//! let now = "2026-01-01T00:00:00Z".parse()?;
+//! let facts = ServiceFacts {
+//!     capability: &capability,
+//!     targets: targets.revision(),
+//!     now,
+//!     time_of_day: now,
+//! };
+//! let mut progress = Progress::default();
+//!
+//! // The finalizer is written before the first call.
+//! let Step::Write(patch) = progress.next(&service, &facts) else {
+//!     panic!("the Service has no finalizer")
+//! };
+//! assert_eq!(patch.finalizer, Some(FinalizerChange::Add));
+//!
+//! let service = patch.applied_to(&service, "2");
+//! let Step::Ensure(ensure) = progress.next(&service, &facts) else {
+//!     panic!("there is no load balancer yet")
+//! };
+//! let answer = RawAnswer {
+//!     disposition: Some(Disposition::Ready),
+//!     ingress: Some(vec![Ingress { ip: "192.0.2.7".into(), ..Ingress::default() }]),
+//!     ..RawAnswer::default()
+//! };
+//! let answer = answer.check(LoadBalancerCall::Ensure, &ForbiddenAddresses::default())?;
+//! let call = BalancerCall::Ensure(&ensure, &targets);
+//! let consequence = progress.concluded(&service, &call, &Ok(answer), &facts);
+//!
+//! // Addresses, conditions and the last-applied hash are one patch; then nothing is left to do.
+//! let patch = consequence.patch.ok_or("the answer is written")?;
+//! let service = patch.applied_to(&service, "3");
+//! assert_eq!(&*service.ingress[0].ip, "192.0.2.7");
+//! assert_eq!(progress.next(&service, &facts), Step::Idle);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::time::Duration;
 
@@ -230,7 +290,8 @@ struct Standing {
     comparison: Option<Comparison>,
 }
 
-/// Returns true if `service` is not what its load balancer was made from. A Service that is too large is not known to be another.
+/// Returns true if `service` is not what its load balancer was made from. A Service that is too large is not known to be
+/// another.
 fn is_changed(service: &ServiceView, capability: &Capability) -> bool {
     let is_other = |record: LastApplied| {
         let hash = Hash::of(service, capability);
@@ -255,8 +316,8 @@ impl Progress {
         }
     }
 
-    /// The consequence of the answer to `call`, or of none, for `service` as it is now, under the same UID as then. An answer to
-    /// a deletion that proves nothing ([`Failure::of_withdrawn`]) is to be passed as that failure.
+    /// The consequence of the answer to `call`, or of none, for `service` as it is now, under the same UID as then. An answer
+    /// to a deletion that proves nothing ([`Failure::of_withdrawn`]) is to be passed as that failure.
     pub fn concluded(
         &mut self,
         service: &ServiceView,
@@ -365,8 +426,8 @@ impl Progress {
         self.pending.get_or_insert(EnsureCause::Reconfigured);
     }
 
-    /// To be called before a write of this controller, with the Service as it makes it, since the watch may show that before the
-    /// write is answered; and after a write that failed, with the former value that the first call has returned.
+    /// To be called before a write of this controller, with the Service as it makes it, since the watch may show that before
+    /// the write is answered; and after a write that failed, with the former value that the first call has returned.
     pub const fn write(&mut self, written: Option<BalancerRecord>) -> Option<BalancerRecord> {
         std::mem::replace(&mut self.written, written)
     }

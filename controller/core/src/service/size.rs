@@ -1,4 +1,7 @@
 //! A Service that is too large to be kept in memory.
+//!
+//! The store calls [`ServiceView::forget_if_too_large`] with each Service that it applies. Its identity stays, and the loop
+//! leaves its load balancer alone and says so in a condition.
 
 use super::{ANNOTATION_PAUSED, ServiceView, Spec, last_applied::ANNOTATION_LAST_APPLIED};
 use crate::string_map::StringMap;

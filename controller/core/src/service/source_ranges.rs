@@ -1,4 +1,7 @@
-//! The source ranges of a load balancer, which a provider gets with the Service.
+//! The source ranges of a load balancer, which the provider client sends with the Service.
+//!
+//! They come from the spec, or without any there from the annotation. Ranges that do not parse refuse an Ensure before its
+//! call, and are left out of a deletion.
 
 use ipnet::IpNet;
 

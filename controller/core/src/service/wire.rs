@@ -1,4 +1,5 @@
-//! The parts of the API's JSON that a view is made of.
+//! The parts of the API's JSON that a [`ServiceView`] is made of. Most of a Service that neither wants a load balancer nor
+//! has our finalizer is left out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,21 @@
 //! When changes of the targets go out: many together, none late, and the last target not at once.
+//!
+//! The rollout reports each change ([`Debounce::changed`]), sleeps until [`Debounce::due`] and asks [`Debounce::expire`]. A
+//! node that serves no more goes out at once; nodes that come are gathered.
+//!
+//! ```
+//! use outrigger_core::targets::{Debounce, Pace, TargetChange};
+//! use std::time::Duration;
+//!
+//! let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse()?;
+//! let mut debounce = Debounce::new(Pace::default());
+//! debounce.changed(now, TargetChange::Added);
+//! assert_eq!(debounce.due(), Some(now + Duration::from_secs(1)));
+//! debounce.changed(now, TargetChange::Removed);
+//! assert!(debounce.expire(now));
+//! assert_eq!(debounce.due(), None);
+//! # Ok::<(), jiff::Error>(())
+//! ```
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +24,8 @@ use jiff::Timestamp;
 use super::{TargetChange, Targets, is_target};
 use crate::{api_time::after, node::NodeView};
 
-/// How long the last targets are kept where none would be left though Nodes exist: more likely a mistake, such as a label on
-/// all Nodes, than meant.
+/// How long the last targets are kept where none would be left though Nodes exist: more likely a mistake, such as a label
+/// on all Nodes, than meant.
 const HOLD: Duration = Duration::from_secs(30);
 
 /// How long changes are gathered. The defaults are those of the flags.
@@ -29,8 +46,8 @@ impl Default for Pace {
     }
 }
 
-/// A removed node goes out at once. The next ones go out this long after it, and while more follow, after twice as long each
-/// time, up to [`Pace::idle`]; earlier when for half of this long there was none.
+/// A removed node goes out at once. The next ones go out this long after it, and while more follow, after twice as long
+/// each time, up to [`Pace::idle`]; earlier when for half of this long there was none.
 const REMOVAL: Duration = Duration::from_millis(100);
 
 /// Gathers changes. It holds no targets: the rollout reads those of the moment of its start, so

@@ -1,7 +1,7 @@
 //! The targets of all Services at one moment, and which of them a Service selects by its annotation.
 //!
-//! A selector is evaluated for one Service, and nothing of it is kept: whoever may create Services decides how many selectors
-//! there are.
+//! The rollout makes a pool of the Nodes in the store; a call takes [`TargetPool::targets_of`] its Service. A selector is
+//! evaluated for one Service, and nothing of it is kept: whoever may create Services decides how many selectors there are.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! The record of targets on the Lease.
+//! The record of targets on the Lease, by which a new term knows what load balancers have.
+//!
+//! The service-lb loop writes it once all load balancers have the targets that go out, and clears it before other ones do.
+//! A term that begins asks [`TargetsRecord::inheritance`] how much of it, and of the records on Services, is to be
+//! believed.
 
 use std::fmt;
 
@@ -20,8 +24,8 @@ pub const ANNOTATION_TARGETS: &str = "outrigger.dev/load-balancer-targets";
 
 /// The annotation of the Lease: `<revision>@<leaseTransitions>`.
 ///
-/// The revision is the one of the targets of all load balancers, as long as every load balancer whose Service has a hash has
-/// them; empty otherwise. The number is that of the last term: each term writes its own with its claim
+/// The revision is the one of the targets of all load balancers, as long as every load balancer whose Service has a hash
+/// has them; empty otherwise. The number is that of the last term: each term writes its own with its claim
 /// ([`TargetsRecord::carry`]), before it has done anything. A program that counts terms on the Lease and does not know the
 /// annotation, upstream's controller for one, leaves a former number.
 #[derive(Clone, Debug, PartialEq, Eq)]

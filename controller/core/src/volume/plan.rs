@@ -1,4 +1,7 @@
 //! Which volumes the provider is asked about, and the write that follows from its answer.
+//!
+//! A volume that is being created may still change in everything; the node affinity of one that exists never can, so that
+//! what it lacks is reported and not written. A label that contradicts the cloud is an error that names it.
 
 use super::{
     ANNOTATION_LABELLED, ANNOTATION_PROVISIONED_BY, NodeTerm, ServedVolumes, VolumeTopology,

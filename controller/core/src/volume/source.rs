@@ -1,4 +1,7 @@
 //! Where a volume is, and the providers that know about it.
+//!
+//! [`ServedVolumes`] comes from the handshake. The mark that a labelled volume gets is made from the source, so that a
+//! volume whose source is the same is not asked about again.
 
 use super::{ANNOTATION_LABELLED, VolumeView};
 use crate::{digest::Encoder, string_map::StringMap};

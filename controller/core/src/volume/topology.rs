@@ -1,4 +1,7 @@
 //! Where a volume can be used: a provider's answer, checked.
+//!
+//! The provider client calls [`RawTopology::check`]. Labels of Kubernetes' domains other than zone and region are refused,
+//! and an answer with labels and no terms gets the node affinity that goes with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The parts of the API's JSON that a view is made of.
+//! The parts of the API's JSON that a [`VolumeView`] is made of: the one source, and the annotations that are read.
 
 use std::{collections::HashMap, sync::Arc};
 

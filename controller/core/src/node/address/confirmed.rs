@@ -1,7 +1,8 @@
 //! Addresses that count although the status has others.
 //!
 //! A kubelet, and whoever has its credentials, may write any address into the status of its Node. Traffic of others must
-//! not follow: the addresses that the cloud said last stay, until it says others.
+//! not follow: the addresses that the cloud said last stay, until it says others. The store protects each view that the
+//! watch shows; the cloud-node loop confirms the addresses of each answer.
 
 use crate::node::{NodeAddress, NodeView};
 

@@ -1,7 +1,11 @@
 //! Addresses that a found instance no longer names, or names in another order: doubted as its absence would be.
 //!
-//! The guest agent of a machine restarts, a list of ports is empty for some minutes: the cloud still shows the machine, with its
-//! host name alone. A kubelet that talks to the API server has an IP address all the same, and traffic goes to it.
+//! The guest agent of a machine restarts, a list of ports is empty for some minutes: the cloud still shows the machine,
+//! with its host name alone. A kubelet that talks to the API server has an IP address all the same, and traffic goes to it.
+//! So an address goes only once three answers over five minutes agree; another order needs two.
+//!
+//! The cloud-node loop keeps one [`AddressDoubt`] for each Node and lease term, passes each answer to
+//! [`AddressDoubt::believe`] before it plans, and asks again at [`AddressDoubt::ask_at`].
 
 use std::net::IpAddr;
 

@@ -1,4 +1,7 @@
 //! Decisions of the rate limit, for events, logs and metrics.
+//!
+//! A [`Release`] says why a deletion is allowed, a [`DeletionRefusal`] why not, when time alone may change that, and
+//! whether an operator may overrule it.
 
 use jiff::Timestamp;
 

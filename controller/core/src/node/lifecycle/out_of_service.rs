@@ -3,16 +3,18 @@
 //! The taint [`crate::node::TAINT_OUT_OF_SERVICE`] lets Kubernetes delete the Pods of a Node by force and detach its
 //! volumes, which does harm if anything still runs there. So it is added only if all of this holds:
 //! - an operator asks for it, by the flag or by the Node's label ([`NodeView::out_of_service_after`]);
-//! - the provider says `SHUTDOWN` for that long, at least twice, and no answer in between, to whichever loop, failed or said
+//! - the provider says `SHUTDOWN` for that long, at least twice, and no answer in between, to whichever loop, failed or
+//!   said
 //!   otherwise (a power state that is not known says nothing);
 //! - the kubelet is silent all the while: `Ready` is `Unknown`. A kubelet that reports that it is not ready runs;
 //! - the Node is the provider's beyond doubt, and the API server holds it as it was judged;
-//! - a [`DeletionLimiter`] of its own, which counts stops, allows it, in a small cluster too: no more than half of the Nodes
+//! - a [`DeletionLimiter`] of its own, which counts stops, allows it, in a small cluster too: no more than half of the
+//!   Nodes
 //!   are stopped, and another one has been found that runs; the one that counts absences is not exceeded, and the
 //!   provider, asked once more about itself, is ready.
 //!
-//! Each Node of the provider that is not ready and whose instance is stopped counts, those that stay in service too: a cloud
-//! that says so of most Nodes is more likely to be wrong than right.
+//! Each Node of the provider that is not ready and whose instance is stopped counts, those that stay in service too: a
+//! cloud that says so of most Nodes is more likely to be wrong than right.
 //!
 //! Nothing of this outlives the process: after a restart the time counts from zero.
 

@@ -1,4 +1,7 @@
-//! The results of decisions, as values.
+//! The results of decisions about a Node that is not ready, as values.
+//!
+//! The loop acts on a [`Check`] and a [`LifecycleAction`]; events, logs and metrics take the names and sentences of
+//! [`Withheld`] and [`Inconclusive`].
 
 use jiff::Timestamp;
 

@@ -1,4 +1,5 @@
-//! Values of options, as users write them.
+//! Values of options, as users write them. Each function reads one annotation, or says in words that follow the value why
+//! it cannot be read.
 
 use std::{collections::BTreeSet, net::IpAddr, ops::RangeInclusive};
 

@@ -1,4 +1,4 @@
-//! The options that a provider serves.
+//! The options that a provider serves, as its handshake declares them.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,7 @@
 //! The consequences of an answer to a deletion.
+//!
+//! Only an answer that the load balancer is gone, or kept on purpose, ends the cleanup: then addresses, record, conditions
+//! and the finalizer go in one patch. A failure is tried again within 30 s, whatever its class.
 
 use super::{Conclusion, Failure, Progress, Work, hold::CLASS_NOT_SERVED, outcome::AT_ONCE};
 use crate::{

@@ -1,4 +1,7 @@
-//! An Ensure: why it is made, and how.
+//! An Ensure: why it is made, and how it is announced and paced.
+//!
+//! [`super::Progress::next`] makes it; the loop sends its events before the call and chooses the lane of the queue by its
+//! [`Manner`].
 
 use crate::{event::EventContent, service::last_applied::Hash, targets::Targets};
 

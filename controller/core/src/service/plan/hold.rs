@@ -1,4 +1,7 @@
 //! Services for which nothing is done though they want something, and their condition and events.
+//!
+//! [`super::Progress::next`] asks [`HoldReason::of`] before anything else. The load balancer stays as it is, and the
+//! condition `Waiting` says why and what to do.
 
 use super::{ServiceFacts, Step};
 use crate::{
@@ -95,8 +98,8 @@ impl HoldReason {
 
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
-/// Nothing is done, and a condition says why. A load balancer that is not `is_settled`, as it has other targets or was made from
-/// something else, is ensured once it is held no longer.
+/// Nothing is done, and a condition says why. A load balancer that is not `is_settled`, as it has other targets or was made
+/// from something else, is ensured once it is held no longer.
 pub(super) fn hold(
     service: &ServiceView,
     why: HoldReason,

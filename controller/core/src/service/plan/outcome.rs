@@ -1,4 +1,7 @@
-//! The consequences of an answer, or of none, while a load balancer is wanted.
+//! The consequences of an answer to an Ensure, or of none, and of a comparison, while a load balancer is wanted.
+//!
+//! [`Progress::concluded`] calls `ensured` or `ensure_failed`, which change the state of the Service in this term and add
+//! to its one patch; [`Progress::observed`] compares the answer to `GetLoadBalancer` with a Service that is settled.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Which targets a load balancer has, the consequence of the answer to an update, and whether the Lease
-//! may name them as the targets of all.
+//! Which targets a load balancer has, the consequence of the answer to an update, and whether the Lease may name them as
+//! the targets of all.
 //!
-//! The Lease names a revision while every load balancer whose Service has a hash has it. A term that begins with such a Lease
-//! inherits it; with any other, the targets of each load balancer are unknown until an answer of this term.
+//! The Lease names a revision while every load balancer whose Service has a hash has it. A term that begins with such a
+//! Lease inherits it ([`Progress::begin_term`]); with any other, the targets of each load balancer are unknown until an
+//! answer of this term. The rollout of the loop asks which Services need or follow a change of targets.
 
 use super::{
     Conclusion, EnsureCause, Failure, Progress, ServiceFacts, TARGETS_GRACE, Work, is_changed,

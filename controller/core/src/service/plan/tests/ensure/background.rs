@@ -127,8 +127,8 @@ fn a_configuration_that_is_taken_back_after_a_failure_is_applied_again() {
     assert_eq!(stage.question().cause, EnsureCause::Reconfigured);
 }
 
-/// A cloud that lists one of two addresses for a moment takes no traffic from the other one. A comparison that finds one gone has
-/// the load balancer ensured, and that answer counts.
+/// A cloud that lists one of two addresses for a moment takes no traffic from the other one. A comparison that finds one
+/// gone has the load balancer ensured, and that answer counts.
 #[test]
 fn an_address_that_an_answer_lacks_goes_only_with_a_change_or_a_comparison() {
     let both = "192.0.2.7 2001:db8::7";
