@@ -1,4 +1,17 @@
 //! How long a failing key waits.
+//!
+//! Queues and retries count failures themselves and ask [`Backoff::delay`]; chance comes in as an argument.
+//!
+//! ```
+//! use outrigger_runtime::backoff::Backoff;
+//! use std::time::Duration;
+//!
+//! let seconds = Duration::from_secs;
+//! let backoff = Backoff::new(seconds(5), seconds(300));
+//! assert_eq!(backoff.delay(0, Duration::MAX, 0.0), seconds(5));
+//! assert_eq!(backoff.delay(3, Duration::MAX, 0.0), seconds(40));
+//! assert_eq!(backoff.delay(30, Duration::MAX, 0.0), seconds(300));
+//! ```
 
 use std::time::Duration;
 

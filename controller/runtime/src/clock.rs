@@ -1,4 +1,7 @@
 //! The time that decisions are given.
+//!
+//! A loop has one [`Clock`] for each lease term, which steps of the machine's clock do not change; conditions and events
+//! take [`time_of_day`]. A simulation sets its source.
 
 use std::{sync::OnceLock, time::Duration};
 

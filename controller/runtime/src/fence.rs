@@ -7,6 +7,20 @@
 //!  cancel()               yes         no            is cancelled
 //!  the lease is lost      no          no            is cancelled
 //! ```
+//!
+//! The binary makes one [`Fence`] for each term. The clients of the API server and of the provider ask it right before each
+//! write and call; the end of the term waits for [`Fence::idle`], and releases the lease only if [`Fence::is_answered`].
+//!
+//! ```
+//! use outrigger_runtime::fence::Fence;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let fence = Fence::new(|| true, &CancellationToken::new());
+//! let call = fence.begin(true).expect("the term lasts");
+//! fence.stop();
+//! assert!(fence.may_write() && fence.begin(true).is_none());
+//! call.ended();
+//! ```
 
 use std::{sync::Arc, time::Duration};
 

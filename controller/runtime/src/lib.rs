@@ -1,5 +1,9 @@
 //! The ground that the other crates of the controller stand on: fences, clocks, back-off, metrics and log lines.
 //!
+//! [`fence`] is the right to act in a lease term, asked by the clients of the API server and of the provider; [`clock`] is
+//! the only reader of the time of day; [`backoff`] has the delays of queues and retries; [`history`] keeps decisions for
+//! `explain`; and [`telemetry`] has the metrics and log lines that every component of Kubernetes has.
+//!
 //! Never here: Kubernetes, the provider, and decisions.
 
 pub mod backoff;

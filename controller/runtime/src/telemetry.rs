@@ -1,4 +1,7 @@
 //! Log lines, and the metrics that every component of Kubernetes has.
+//!
+//! The binary installs [`Telemetry`] once and registers its metrics; each crate declares a group of its own with
+//! [`metric_families!`](crate::metric_families).
 
 mod labelled;
 mod logs;
@@ -23,17 +26,35 @@ pub use self::{
 /// An entry is a field with its type, what it begins as unless that is the default, its name at `/metrics` (that of a
 /// counter without `_total`) and its help. At the end stand groups that register metrics of their own.
 ///
-/// ```ignore
+/// ```
+/// use outrigger_runtime::{metric_families, telemetry::Labels};
+/// use prometheus_client::{
+///     metrics::{counter::Counter, family::Family, histogram::Histogram},
+///     registry::Registry,
+/// };
+///
+/// metric_families! {
+///     /// `outrigger_example_cache_*`.
+///     pub struct CacheMetrics {
+///         hits: Counter,
+///             "outrigger_example_cache_hits", "Answers out of the cache";
+///     }
+/// }
 /// metric_families! {
 ///     /// `outrigger_example_*`.
 ///     pub struct ExampleMetrics {
 ///         calls: Labelled<1, Counter> = Labelled::by(["result"]),
 ///             "outrigger_example_calls", "Calls, by result";
-///         durations: Histogram = Histogram::new(BUCKETS),
+///         durations: Histogram = Histogram::new([0.1, 1.0, 10.0]),
 ///             "outrigger_example_duration_seconds", "How long calls took";
-///         + others: OtherMetrics;
+///         + cache: CacheMetrics;
 ///     }
 /// }
+///
+/// let metrics = ExampleMetrics::register(&mut Registry::default());
+/// metrics.calls.get_or_create(&[("result", "success")]).inc();
+/// metrics.durations.observe(0.2);
+/// metrics.cache.hits.inc();
 /// ```
 #[macro_export]
 macro_rules! metric_families {
@@ -82,8 +103,8 @@ pub fn register(registry: &mut Registry) {
     register_build(registry);
 }
 
-/// The build that runs. `go_version` is left out. In a build that does not know its origin the three labels about it are empty,
-/// which to Prometheus is the same as no labels.
+/// The build that runs. `go_version` is left out. In a build that does not know its origin the three labels about it are
+/// empty, which to Prometheus is the same as no labels.
 fn register_build(registry: &mut Registry) {
     let info = Family::<[(&str, &str); 8], Gauge>::default();
     // Release builds set these.

@@ -1,5 +1,5 @@
-//! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it; and the memory that it
-//! may use.
+//! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it; and the memory that it may
+//! use. Read with each scrape.
 
 use std::{fmt, fs, sync::OnceLock};
 
@@ -21,8 +21,8 @@ pub(super) fn register(registry: &mut Registry) {
 /// Reads `/proc/self` with each scrape.
 #[derive(Debug, Default)]
 struct FromProc {
-    /// The start as of the first scrape: a correction of the clock moves the time of boot from which the kernel counts starts, and
-    /// another start would look like another process.
+    /// The start as of the first scrape: a correction of the clock moves the time of boot from which the kernel counts starts,
+    /// and another start would look like another process.
     started: OnceLock<f64>,
 }
 

@@ -1,4 +1,6 @@
 //! A log line for many failures of the same cause.
+//!
+//! A loop passes the cause, without the object, to [`Repeats::due`], mostly by [`log_repeated!`](crate::log_repeated).
 
 use std::{collections::HashMap, time::Duration};
 
