@@ -1,4 +1,9 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
+//!
+//! [`Api`] stands over one client with its name and budget. The watches list and watch, the writers patch, the election
+//! updates; all of them get an [`ApiError`], whose class decides what follows. With a fence ([`Api::fenced`]) a write is
+//! refused here once its lease term is over, after the last wait and before the request leaves. Nothing is retried: that is
+//! the caller's.
 
 use std::{io, time::Duration};
 

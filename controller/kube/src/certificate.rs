@@ -1,4 +1,7 @@
-//! X.509 certificates: their end, the fault of a PEM, and a server that takes any client's.
+//! X.509 certificates: their end, the fault of a PEM, and a server that accepts any client's.
+//!
+//! The login looks when its certificate ends; the HTTPS server of the binary asks clients for certificates with
+//! [`AnyClient`] and decides later whose they are. No error quotes a line of a key.
 
 use std::sync::Arc;
 
@@ -31,8 +34,8 @@ pub fn pem_fault(error: &pem::Error) -> &'static str {
     }
 }
 
-/// Has a server ask for client certificates and take them as they are: whose they are is found out with each request, by the
-/// CAs of that moment. A client without one is welcome.
+/// Has a server ask for client certificates and take them as they are: whose they are is found out with each request, by
+/// the CAs of that moment. A client without one is welcome.
 #[derive(Debug)]
 pub struct AnyClient(pub Arc<CryptoProvider>);
 

@@ -1,4 +1,8 @@
-//! Facts of the cluster that a provider needs before it can start.
+//! Facts of the cluster that a provider needs before it can start, and whether the API server is still that of the same
+//! cluster.
+//!
+//! The binary asks [`discover`] at its start. Watches and the election ask [`SameCluster::confirm`] before they begin
+//! again, since an address may lead to another cluster by then; the process ends when it does.
 //!
 //! RBAC: `get` on the namespace `kube-system`; `/version` is open to every authenticated user.
 
@@ -114,10 +118,10 @@ pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     api.uid(KUBE_SYSTEM).await
 }
 
-/// The cluster that the stores show, recognised by the UID of its namespace `kube-system`, which is asked for before a watch
-/// begins again and before the Lease is made or claimed: the address of an API server, and the kubeconfig, may lead to another
-/// cluster by then. A list of that one would look as if all objects of this one were deleted, and a Lease made there would
-/// carry the records of this one. Clones share it.
+/// The cluster that the stores show, recognised by the UID of its namespace `kube-system`, which is asked for before a
+/// watch begins again and before the Lease is made or claimed: the address of an API server, and the kubeconfig, may lead
+/// to another cluster by then. A list of that one would look as if all objects of this one were deleted, and a Lease made
+/// there would carry the records of this one. Clones share it.
 ///
 /// RBAC: `get` on the namespace `kube-system`; without it nothing is compared.
 #[derive(Clone)]

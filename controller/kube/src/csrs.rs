@@ -1,5 +1,8 @@
 //! The approval of a `CertificateSigningRequest`, if no client has decided about it yet.
 //!
+//! The loop of kubelet serving certificates writes it through the writer of its store; a request that has a decision by
+//! then is left as it is.
+//!
 //! RBAC: `patch` on `certificatesigningrequests/approval`; `approve` on the `signers` of its signer.
 
 use outrigger_core::csr::CsrView;

@@ -1,4 +1,8 @@
 //! Errors between us and the API server, and their class.
+//!
+//! Every request ends in an [`ApiError`]; [`ApiError::class`] decides requeue, event and metric label, and
+//! [`ApiError::requeue`] is the one exception for writes that the API server refuses. The text is for people; its
+//! [cause](ApiError::cause), without the object, lets one log line stand for many objects.
 
 use std::{error::Error, time::Duration};
 

@@ -7,6 +7,9 @@
 //!
 //! Events are hints for people: nothing depends on them. A write that fails is tried for about two minutes (E-5), during
 //! which the others wait: the API server has other worries.
+//!
+//! The loops and the election call [`Recorder::event`], which never waits and never fails; the task of the recorder writes.
+//!
 //! RBAC: `create` and `patch` on `events`.
 //!
 //! kube-runtime's recorder writes another kind, `events.k8s.io/v1`, whose repeats have no count and keep the first
@@ -39,8 +42,8 @@ use tracing::warn;
 use self::memory::{EventMemory, Record};
 use super::{api::Api, error::ApiError, patch::Patch};
 
-/// How long an event waits for other writes to end: a burst of objects is as it should be sooner, and its events follow. With
-/// half of the queue full none waits.
+/// How long an event waits for other writes to end: a burst of objects is as it should be sooner, and its events follow.
+/// With half of the queue full none waits.
 const YIELDS: Duration = Duration::from_secs(1);
 
 /// How many events may wait. client-go has room for 1,000, and a writer that lags behind a cold

@@ -1,4 +1,4 @@
-//! Metrics of the Kubernetes side, under upstream's names where upstream has one (M-62).
+//! Metrics of the Kubernetes side, under upstream's names where upstream has one (M-62): requests, watches and stores.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
 //! Writes to Nodes.
 //!
-//! RBAC: `get`, `patch` on `nodes`, `patch` on `nodes/status`; `delete` on `nodes` for
-//! [`NodeWriter::delete`].
+//! A loop hands [`Write`] to the [`NodeWriter`] of its store: a change that core has planned, which becomes one patch of
+//! the Node or of its status. A deletion presumes the version of the Node that was judged.
+//!
+//! RBAC: `get`, `patch` on `nodes`, `patch` on `nodes/status`; `delete` on `nodes` for [`NodeWriter::delete`].
 
 use std::sync::Arc;
 

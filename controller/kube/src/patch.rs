@@ -1,8 +1,8 @@
 //! Changes of Nodes and volumes as patches with their preconditions.
 //!
-//! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
-//! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. It costs the API server least, so it comes
-//! first. A JSON Patch (RFC 6902) follows a refusal: a `test` is refused by just the change that matters, with HTTP 422 without
+//! A strategic merge patch of a list loses the entries that another client added meanwhile, unless it names a
+//! resourceVersion, and then every heartbeat of the kubelet refuses it. It costs the API server least, so it comes first. A
+//! JSON Patch (RFC 6902) follows a refusal: a `test` is refused by just the change that matters, with HTTP 422 without
 //! causes, nothing written. Annotations and conditions need neither: each has a key, by which a strategic merge finds it.
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
@@ -73,8 +73,8 @@ pub(super) fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation
     }
 }
 
-/// The patch of `nodes/<name>` that makes `change` of metadata and spec, planned on `node`. A taint to add is refused by the API
-/// server's own rule where one with its key and effect is there.
+/// The patch of `nodes/<name>` that makes `change` of metadata and spec, planned on `node`. A taint to add is refused by
+/// the API server's own rule where one with its key and effect is there.
 pub fn node(change: &NodeChange, node: &NodeView) -> Vec<Operation> {
     let mut patch = vec![test("/metadata/uid", &*node.uid)];
     if change.only_this_version {
@@ -191,8 +191,8 @@ pub fn pod_cidrs(cidrs: &[Box<str>], uid: &str) -> Vec<Operation> {
     patch
 }
 
-/// The patch of `nodes/<name>/status` that makes annotations and conditions, each by its key: those of the kubelet, which
-/// come with each heartbeat, are not in its way.
+/// The patch of `nodes/<name>/status` that makes annotations and conditions, each by its key: those of the kubelet,
+/// which come with each heartbeat, are not in its way.
 pub fn effects(write: &EffectsWrite, node: &NodeView) -> Value {
     let mut patch = json!({"metadata": {"uid": &*node.uid}});
     if write.only_this_version {

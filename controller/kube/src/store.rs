@@ -1,4 +1,44 @@
 //! The views of all objects of one kind, kept in sync by a watch, readable by every loop.
+//!
+//! ```text
+//!  watch ─► begin_list, apply …, finish_list ─► apply, delete … ─┐
+//!  writer ─► written, refresh ───────────────────────────────────┼─► views ─► get, all
+//!  loops ──► learn (what the cloud said) ────────────────────────┘     └──► event handlers, in order
+//! ```
+//!
+//! The binary makes a store for each kind, subscribes the loops, and only then starts the [watch](crate::watch) that fills
+//! it. The handlers see each change before the next one is applied, and put keys into queues; they must not wait. A reader
+//! never waits for a request: the store may be a moment behind the API server, but not behind a write of this process.
+//!
+//! ```
+//! use outrigger_core::node::NodeView;
+//! use outrigger_kube::store::{Change, Origin, Store};
+//! use serde_json::json;
+//! use std::sync::mpsc;
+//!
+//! let store = Store::<NodeView>::default();
+//! let (send, changes) = mpsc::channel();
+//! store.subscribe(move |change: &Change<'_, NodeView>, _origin| {
+//!     let (Change::Added(node) | Change::Updated(_, node) | Change::Deleted(node)) = change;
+//!     let _ = send.send(node.resource_version.to_string());
+//! });
+//! let node = |version: &str| {
+//!     let metadata = json!({"name": "node-1", "uid": "uid-1", "resourceVersion": version});
+//!     serde_json::from_value::<NodeView>(json!({"metadata": metadata}))
+//! };
+//!
+//! // The watch lists, and follows the changes.
+//! store.begin_list();
+//! store.apply(node("7")?, Origin::List);
+//! store.finish_list(|name| name == "node-1");
+//! assert!(store.is_synced());
+//! store.apply(node("9")?, Origin::Watch);
+//! // An older version than that of the view is dropped.
+//! store.apply(node("8")?, Origin::Watch);
+//!
+//! assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["7", "9"]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::{
     collections::HashSet,
@@ -175,8 +215,8 @@ impl<V: View> Store<V> {
         view.protected(held.map(|held| &**held))
     }
 
-    /// Puts the view that `make` makes of the one of `key` with `uid`, if it makes one, and calls the handlers if it is another.
-    /// Returns the view held then, or none if the object was deleted or is another.
+    /// Puts the view that `make` makes of the one of `key` with `uid`, if it makes one, and calls the handlers if it is
+    /// another. Returns the view held then, or none if the object was deleted or is another.
     fn replace(
         &self,
         key: &str,
@@ -206,12 +246,11 @@ impl<V: View> Store<V> {
         });
     }
 
-    /// Stores our own write to the object `key` with `uid`, so that no loop
-    /// decides again on what was before, and calls the handlers: the watch, which brings it later, does
-    /// not. `apply` makes the view of `version` of the one held; no event follows where the watch
-    /// was faster. Returns the view held then, or none if the object was deleted or is another. `presumed` is the subresource
-    /// that alone may differ from the view until the watch brings it, as by an admission webhook; none: the write may have been
-    /// over changes of others.
+    /// Stores our own write to the object `key` with `uid`, so that no loop decides again on what was before, and calls the
+    /// handlers: the watch, which brings it later, does not. `apply` makes the view of `version` of the one held; no event
+    /// follows where the watch was faster. Returns the view held then, or none if the object was deleted or is another.
+    /// `presumed` is the subresource that alone may differ from the view until the watch brings it, as by an admission webhook;
+    /// none: the write may have been over changes of others.
     ///
     /// A write that ends an object, as the last finalizer's removal does, is answered with the
     /// version before it: an equal version proves nothing about the view in the store.

@@ -1,5 +1,7 @@
 //! Writes to a `PersistentVolume`: labels, affinity and the mark of who set them, in one patch.
 //!
+//! The loop writes it through the writer of its store; the admission webhook answers with the same operations.
+//!
 //! RBAC: `patch` on `persistentvolumes`.
 
 use outrigger_core::volume::{ANNOTATION_LABELLED, VolumePatch, VolumeView};

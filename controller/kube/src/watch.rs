@@ -1,5 +1,8 @@
-//! Keeps a store in sync with the API server: a list in pages, then a watch of the changes, which is followed by another list
-//! when it is too old. Each resource has a task and a back-off of its own, so that a sick watch delays no other.
+//! Keeps a store in sync with the API server: a list in pages, then a watch of the changes, which is followed by another
+//! list when it is too old. Each resource has a task and a back-off of its own, so that a sick watch delays no other.
+//!
+//! The binary spawns [`run`] for each store, after all loops have subscribed to it. It never gives up; [`Health`] says for
+//! `/readyz` and for the election whether it works. An object that cannot be decoded keeps its last view and is counted.
 //!
 //! kube-runtime's `watcher` does most of this, but keeps the whole metadata of each object for a stream of views, shows
 //! neither bookmarks nor a clean end (a silent watch looks like a quiet one), and sets a list no time limit.

@@ -1,5 +1,15 @@
 //! Writes to objects: planned on what the store holds, refused by what changed meanwhile, planned again.
 //!
+//! ```text
+//!  object of the store ─► decide ─► ObjectWrite: patch with preconditions ─┬► 200 ─► Store::written
+//!                           ▲                                              └► 409, 422 ─► read, into the store ─┐
+//!                           └──────────────────────────── settle ◄──────────────────────────────────────────────┘
+//! ```
+//!
+//! A loop calls [`ObjectWriter::write`] with a change that core has planned, or [`ObjectWriter::settle`] with the decision
+//! itself, which is made again on the object as it is then. A write that the API server takes from no client for now waits
+//! and is sent again; any other failure is the caller's.
+//!
 //! RBAC: `get` and `patch` on the resource, `patch` on its `status` for the writes that go there.
 
 use std::{sync::Arc, time::Duration};
@@ -62,9 +72,9 @@ impl<V: View> ObjectWriter<V> {
     /// then, or none if it is gone or has become another of the same name.
     ///
     /// # Errors
-    /// An error of the class `conflict` if the write does not fit what the object has become, which the store knows by then:
-    /// a new plan helps. [`ApiError::Refused`] if validation or a policy does not take it for the object as it was
-    /// planned on (S-38).
+    /// An error of the class `conflict` if the write does not fit what the object has become, which the store knows by then: a
+    /// new plan helps. [`ApiError::Refused`] if validation or a policy does not take it for the object as it was planned on
+    /// (S-38).
     pub async fn write(
         &self,
         object: &Arc<V>,
@@ -132,9 +142,9 @@ impl<V: View> ObjectWriter<V> {
         Ok(Some(object))
     }
 
-    /// Waits after `error` if a write of `object` that ended so is to be sent again: the API server has not taken it, and
-    /// takes none for now, for a reason that is not in the object. At least as long as the API server asks for. The wait ends
-    /// early when this process stops; another try follows, and no wait after it.
+    /// Waits after `error` if a write of `object` that ended so is to be sent again: the API server has not taken it, and takes
+    /// none for now, for a reason that is not in the object. At least as long as the API server asks for. The wait ends early
+    /// when this process stops; another try follows, and no wait after it.
     async fn waits(&self, object: &Arc<V>, error: &ApiError, tries: &mut u32) -> bool {
         *tries += 1;
         let Some(shortest) = error.takes_nothing_for() else {

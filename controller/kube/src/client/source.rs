@@ -1,4 +1,7 @@
 //! Where the API server is and who this process is to it: a kubeconfig, a flag, or the Pod. Never guessed.
+//!
+//! The binary loads a [`Source`] once; the login reads the same files again while the process runs. An error names the flag
+//! and the file, and never quotes a credential.
 
 use std::{
     fs,

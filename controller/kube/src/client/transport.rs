@@ -1,5 +1,6 @@
 //! The connections of a client. The API server speaks HTTP/2: all requests of a client share one connection, whose other
-//! end is asked for a sign of life. A server or proxy that speaks HTTP/1.1 alone has a connection for each request in flight.
+//! end is asked for a sign of life. A server or proxy that speaks HTTP/1.1 alone has a connection for each request in
+//! flight.
 
 use std::{
     sync::Arc,

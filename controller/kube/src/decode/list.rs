@@ -1,5 +1,7 @@
-//! A list whose objects are taken out of it one by one as its bytes arrive: a page of a hundred objects may be
-//! of any size, and only one of them is in memory at a time.
+//! A list whose objects are taken out of it one by one as its bytes arrive: a page of a hundred objects may be of any size,
+//! and only one of them is in memory at a time.
+//!
+//! [`crate::api::Api::list`] feeds it chunks and gets each object at its end; a list that breaks off is an error.
 
 use memchr::memchr2;
 

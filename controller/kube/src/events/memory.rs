@@ -1,4 +1,7 @@
 //! Counts equal events, and limits those of one source about one object (E-2, E-4).
+//!
+//! The recorder asks before each write whether the event is new, raises the count of one that was written, or is dropped.
+//! Time is a parameter, and the memory is bounded.
 
 use std::{
     collections::HashMap,

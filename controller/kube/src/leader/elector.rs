@@ -1,4 +1,8 @@
 //! The elector: one loop that decides, sends a request or waits.
+//!
+//! It asks [`outrigger_core::lease::decide()`] after each answer, command, event of the watch and passage of time, and has
+//! one request in flight at most. It publishes [`Leadership`] and ends the term before anything else when the lease is
+//! lost.
 
 use std::{collections::BTreeMap, sync::Arc};
 

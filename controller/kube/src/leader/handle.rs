@@ -1,4 +1,7 @@
 //! The state of the election for other tasks, and their commands to the elector.
+//!
+//! A [`LeaseTerm`] is the proof to act: the fences of the loops ask it right before each write and call. Commands are
+//! answered once the Lease shows them, or the term is over.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

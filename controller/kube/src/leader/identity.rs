@@ -1,4 +1,7 @@
-//! The identity of this process in elections, which the next process of its container may take over.
+//! The identity of this process in elections, which the next process of its container may take over, so that a restart need
+//! not wait for the end of its own lease.
+//!
+//! The binary makes one [`ProcessIdentity`] for all its electors. By default it is a name that no other process has.
 
 use std::{
     fs::{File, TryLockError},
@@ -34,8 +37,8 @@ impl ProcessIdentity {
     /// The identity in the file at `path`, which outlives a process that is killed; a new one is written to it if it has
     /// none.
     ///
-    /// The kernel's lock on the file proves that the process before is dead: it held it as long as it could act. An identity
-    /// of another host does not count, since a file system of several machines may have two locks on one file.
+    /// The kernel's lock on the file proves that the process before is dead: it held it as long as it could act. An identity of
+    /// another host does not count, since a file system of several machines may have two locks on one file.
     ///
     /// # Errors
     /// If it cannot be opened, read or written, or a process that lives has it.

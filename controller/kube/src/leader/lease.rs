@@ -1,4 +1,6 @@
 //! The Lease at the API server: its JSON, requests with a time limit on both sides (PROC-22), and a watch of its versions.
+//!
+//! Only the elector calls it. Fields that the election does not know are sent back as they were read.
 
 use std::{collections::BTreeMap, future::ready, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! The objects that a store can hold.
+//!
+//! A [`View`] names its resource and its key; the watch, the store and the writer are the same for all of them. The views
+//! themselves are `outrigger-core`'s.
 
 use std::sync::Arc;
 

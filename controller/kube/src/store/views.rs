@@ -1,4 +1,7 @@
 //! The views of a store by key, and how many and how large they may be.
+//!
+//! [`super::Store`] holds it under one lock. It forgets what no loop reads: other annotations, most of an object that is
+//! too large, and views for which there is no room.
 
 use std::{collections::HashMap, sync::Arc};
 

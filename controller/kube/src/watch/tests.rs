@@ -324,7 +324,8 @@ fn bookmark(version: u64) -> Value {
     json!({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": metadata}})
 }
 
-/// A watch after a list of version 1000, then a list of version `then` with another node. Events are sent to the first watch.
+/// A watch after a list of version 1000, then a list of version `then` with another node. Events are sent to the first
+/// watch.
 fn restored(then: u64) -> (Fixture, futures::channel::mpsc::UnboundedSender<Value>) {
     let (events, watch) = scripted::live_watch();
     let watch = Mutex::new(Some(watch));
