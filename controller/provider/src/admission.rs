@@ -12,10 +12,9 @@
 //! | calls in flight | a class | the provider declares how many it takes at once |
 //! | rates | a class or all | the provider declares the rates of its cloud |
 //!
-//! The last three are here. A pause alone follows from another key's failure, and only where the reason
-//! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
-//! for the provider declares how many it accepts. A single caller of each kind waits here, so that thousands of one kind keep
-//! no other from its turn.
+//! The last three are here. A pause alone follows from another key's failure, and only where the reason concerns the class:
+//! a full process pauses it as well, for a second, and is called no less at once then, for the provider declares how many
+//! it accepts. A single caller of each kind waits here, so that thousands of one kind keep no other from its turn.
 
 use std::{
     sync::{

@@ -5,6 +5,10 @@
 //!   ▲                                                             │
 //!   └─────────────────────── Asked::answer ◄──────────────────────┘
 //! ```
+//!
+//! [`crate::Instances::look_up`] is the only caller. Each lookup gets exactly one answer, also when the batcher ends. A
+//! call that fails because of its request is repeated by halves, so that one Node does not fail the others; a Node that
+//! hangs is asked about alone.
 
 use std::{future, mem, sync::Arc, time::Duration};
 
@@ -33,8 +37,8 @@ const IDLE: Duration = Duration::from_millis(25);
 /// A call is due this long after its first Node, whatever joins.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// How often a batch is split whose call fails because of its request: often enough to find one Node among 250, and
-/// no storm if every call fails.
+/// How often a batch is split whose call fails because of its request: often enough to find one Node among 200, which is
+/// the largest batch, and no storm if every call fails.
 const SPLITS: usize = 8;
 
 /// Calls about one Node at once, after a call that left several without an answer: a Node that hangs delays the others

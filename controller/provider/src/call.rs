@@ -1,5 +1,8 @@
-//! One call: over the session of the moment, with a deadline, and with an end that is
-//! understood.
+//! One call: over the session of the moment, with a deadline, and with an end that is understood.
+//!
+//! The typed calls ([`crate::LoadBalancers`], [`crate::Routes`] and so on) go through a [`Caller`]. It waits for admission,
+//! asks the fence and the object's own check right before the request leaves, and reports the end of the call to admission
+//! and metrics. It repeats nothing.
 
 use std::{future, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! Where calls go: the requests of one connection, with limits of sizes and times. A list is whole, or an error.
+//!
+//! Only [`crate::call`] and the connection's own calls use it. A message that is larger than the provider accepts is not
+//! sent.
 
 use std::{
     pin::Pin,

@@ -1,5 +1,8 @@
-//! Keeps one connection to the provider, for ever: connects, shakes hands, runs the heartbeat, and starts again. Another UID of
-//! the cluster needs another handshake, and so another connection; calls in flight go on where they are.
+//! Keeps one connection to the provider, for ever: connects, shakes hands, runs the heartbeat, and starts again. Another
+//! UID of the cluster needs another handshake, and so another connection; calls in flight go on where they are.
+//!
+//! It is the only writer of the session and of the state that loops, probes and metrics read. A provider that is refused is
+//! asked again later; a process that is new is asked at once.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

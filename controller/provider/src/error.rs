@@ -1,4 +1,8 @@
-//! The results of a call, and their origin.
+//! The results of a call, and their origin: whether it was sent, who made the error, and whether the cloud may have changed
+//! all the same.
+//!
+//! Loops read [`Error::class`] and [`Error::leaves_result_unknown`], and no text. A text of the provider in it is cut and
+//! escaped.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,7 @@
 //! The handshake: the request, and the check of its answer.
+//!
+//! The connection calls [`accept`] with each answer. A declaration that breaks the contract refuses the provider as a
+//! whole, in a sentence that names the field; zero means the default of the contract, and a number beyond its limit is cut.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -302,8 +305,8 @@ fn accept_volumes(name: &str, offered: v1::VolumesCapability) -> Result<VolumesC
     })
 }
 
-/// The effects on Services and on Nodes that the provider may have, and the prefixes that it declares and under which nothing
-/// is granted.
+/// The effects on Services and on Nodes that the provider may have, and the prefixes that it declares and under which
+/// nothing is granted.
 type AcceptedEffects = (AllowedEffects, AllowedEffects, Box<[Box<str>]>);
 
 /// Checks the prefixes of effects. No grant reaches a domain of Kubernetes or of this controller.

@@ -1,4 +1,7 @@
 //! Calls about instances.
+//!
+//! The loops of Nodes look up through [`Instances::look_up`], which batches; the refresh of Nodes lists. A Node of another
+//! provider is answered without a call.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -51,9 +54,9 @@ impl Instances<'_> {
 
     /// Looks up the instance behind `node`, in one call with other lookups of the same time.
     ///
-    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`](outrigger_core::node::instance::Lookup::Absent) with `confirmed`: never
-    /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
-    /// error, never absence.
+    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`](outrigger_core::node::instance::Lookup::Absent)
+    /// with `confirmed`: never with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed
+    /// is an error, never absence.
     ///
     /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup; a call that no
     /// caller waits for any more is cancelled. So does the stop.

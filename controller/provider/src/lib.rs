@@ -8,7 +8,51 @@
 //!                routes, volumes                         └─ node_sets: targets by name
 //! ```
 //!
-//! Never here: Kubernetes, decisions about nodes, and trust in an answer of the provider.
+//! The binary makes one [`Provider`] and spawns its work; each loop gets a clone that its lease term fences. A loop waits
+//! for a [`Session`] that offers what it needs, and calls. A call ends in a checked answer or in an [`Error`], whose class
+//! decides what follows; an error, a missing result and a malformed one are never an absence. Nothing is retried here, with
+//! three exceptions: a batch that fails because of its request is asked about by halves, a Node that was not answered in
+//! time alone, and a node set that the provider has lost is sent once more.
+//!
+//! Never here: Kubernetes, decisions about Nodes, and trust in an answer of the provider.
+//!
+//! ```no_run
+//! use outrigger_core::{effects::GrantedPrefixes, node::NodeView};
+//! use outrigger_provider::{
+//!     Cluster, LookupPurpose, Options, Provider, ProviderMetrics, ProviderSocket,
+//! };
+//! use outrigger_runtime::fence::Fence;
+//! use std::{error::Error, sync::Arc};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! async fn look_up(node: Arc<NodeView>) -> Result<(), Box<dyn Error>> {
+//!     let options = Options {
+//!         expected_name: Some("example".to_owned()),
+//!         allow_untagged: false,
+//!         effect_prefixes: GrantedPrefixes::default(),
+//!         controller_name: "example-controller".to_owned(),
+//!         controller_version: "v1.0.0".to_owned(),
+//!         kubernetes_version: String::new(),
+//!         cluster: Cluster::default(),
+//!         cluster_uid: "uid-1".to_owned(),
+//!         standby: false,
+//!     };
+//!     let socket = ProviderSocket::new("unix:///run/outrigger/provider.sock".parse()?, [65_532]);
+//!     let end = CancellationToken::new();
+//!     let (provider, work) = Provider::new(options, socket, ProviderMetrics::default(), end.clone());
+//!     tokio::spawn(work);
+//!
+//!     // In a lease term: the fence is asked right before each request.
+//!     let provider = provider.fenced(Fence::new(|| true, &end));
+//!     provider.wait_until_serving().await;
+//!     match provider.instances().look_up(node, LookupPurpose::Lifecycle).await.result {
+//!         Ok(lookup) => println!("{lookup:?}"),
+//!         Err(error) => println!("{error}; again: {:?}", error.class().requeue()),
+//!     }
+//!     end.cancel();
+//!     Ok(())
+//! }
+//! ```
 
 mod admission;
 mod batch;

@@ -1,4 +1,8 @@
 //! Calls about the load balancer of a Service.
+//!
+//! The service-lb loop takes each key together with a [`Slot`] and makes one call with it; comparisons and lists need none.
+//! Options and source ranges of a Service that are refused end a call before it is sent, except a deletion and an update of
+//! targets.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -29,9 +33,9 @@ pub use answer::{OwnedLoadBalancer, Owner, PlannedChange};
 /// Longer ids and names of load balancers are not kept, in bytes.
 const LONGEST: usize = 1024;
 
-/// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while calls about load
-/// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
-/// cancels the call; what the provider has begun by then may still happen.
+/// Calls about load balancers. Calls that change a load balancer begin immediately, with a [`Slot`]. The others wait while
+/// calls about load balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the
+/// future cancels the call; what the provider has begun by then may still happen.
 #[derive(Clone, Copy)]
 pub struct LoadBalancers<'a>(pub(super) &'a Provider);
 
@@ -273,8 +277,8 @@ fn options_of(
     Ok(serves_any.then(|| options::sent(options)))
 }
 
-/// The Service as the provider may see it. Source ranges that do not parse, and options that are refused, are left out: they
-/// must not keep it from being deleted, nor its load balancer from new targets.
+/// The Service as the provider may see it. Source ranges that do not parse, and options that are refused, are left out:
+/// they must not keep it from being deleted, nor its load balancer from new targets.
 fn service_of(service: &ServiceView, session: &Session) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();
     let options = options_of(service, session).unwrap_or_default();

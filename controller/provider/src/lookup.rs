@@ -1,4 +1,8 @@
-//! Lookups of the instances of single nodes: the request, and the checks of its answer.
+//! Lookups of the instances of single Nodes: the request, and the checks of its answer.
+//!
+//! [`crate::batch`] builds its calls with it. Each Node gets one answer: a result that is missing, doubled or illegal, and
+//! a machine that two Nodes of a call have, is an error of its Node. A confirmed absence counts only if the answer is
+//! fresh.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Metrics of the provider, of any vendor.
+//! Metrics of the provider, of any vendor: calls, connection, state, pauses and quotas.
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 

@@ -5,6 +5,9 @@
 //!                         ▲                                       │
 //!                         └────────── once: NODE_SET_UNKNOWN ─────┘
 //! ```
+//!
+//! [`crate::load_balancers`] makes its calls with it. Where a provider serves no node sets, each call brings its Nodes
+//! along. A process that restarted has lost its sets, which the boot ID shows.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 

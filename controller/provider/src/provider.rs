@@ -1,4 +1,7 @@
 //! The handle of the provider: its state, and the way to calls.
+//!
+//! The binary makes it, and each lease term of a loop has a fenced clone. It works from the start: without a connection
+//! each call ends at once with an error.
 
 use std::{fmt::Write, future, sync::Arc};
 

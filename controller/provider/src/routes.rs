@@ -1,4 +1,7 @@
 //! Routes from Pod CIDRs to Nodes: the list, and changes.
+//!
+//! The node-route loop is the only caller. A list is complete or an error; a change asks once more right before it is sent
+//! whether it is still wanted.
 
 use outrigger_api::{MethodRequest, v1};
 use outrigger_core::{

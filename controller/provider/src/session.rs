@@ -1,4 +1,8 @@
 //! The result of one handshake, and the connection that it was made on.
+//!
+//! The connection publishes a [`Session`] for each handshake; calls are made on the session of the moment, and loops read
+//! its capabilities, which have been checked. A session never changes, except that it learns which methods the provider
+//! lacks.
 
 use std::{collections::HashSet, ops::Deref, sync::Arc, time::Duration};
 
@@ -196,7 +200,7 @@ impl Session {
 /// How instances are looked up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstancesCapability {
-    /// Nodes in one call, 1 to 500.
+    /// Nodes in one call, 1 to 200.
     pub max_batch_size: usize,
     /// The cheapest lookup of the cloud.
     pub preference: v1::LookupPreference,

@@ -1,4 +1,16 @@
 //! The provider's socket: where it is, and who may listen on it.
+//!
+//! [`ProviderSocket`] is how the binary reaches a provider ([`Connect`]). The user of the process behind the socket is
+//! asked of the kernel before a byte is sent.
+//!
+//! ```
+//! use outrigger_provider::Endpoint;
+//!
+//! let endpoint: Endpoint = "unix:///run/outrigger/provider.sock".parse()?;
+//! assert_eq!(endpoint.path(), "/run/outrigger/provider.sock");
+//! assert!("tcp://10.0.0.1:8080".parse::<Endpoint>().is_err());
+//! # Ok::<(), String>(())
+//! ```
 
 use std::{
     fmt, io,

@@ -1,4 +1,7 @@
 //! How the provider is, as queues, probes and people see it, and its own word for that.
+//!
+//! The connection and its heartbeat change it; gates of queues, `/readyz`, metrics and the election read it. An outage
+//! keeps the time of its beginning, whatever its reason becomes.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -214,8 +217,8 @@ fn announce(before: &ProviderState, now: &ProviderState) {
     }
 }
 
-/// Reads an answer. Its parts stay with texts fit for a page, and without those beyond the limits: a status must not cost the
-/// connection.
+/// Reads an answer. Its parts stay with texts fit for a page, and without those beyond the limits: a status must not cost
+/// the connection.
 fn read(status: &mut v1::GetStatusResponse) -> ProviderState {
     status.dependencies.truncate(MAX_ENTRIES);
     for part in &mut status.dependencies {
@@ -243,8 +246,8 @@ fn read(status: &mut v1::GetStatusResponse) -> ProviderState {
     }
 }
 
-/// Returns true if the provider names the calls that each dependency which is not READY concerns, and those about instances are
-/// not among them.
+/// Returns true if the provider names the calls that each dependency which is not READY concerns, and those about instances
+/// are not among them.
 pub(super) fn spares_instances(status: &v1::GetStatusResponse) -> bool {
     let spares = |part: &v1::DependencyStatus| {
         let mut classes = part.call_classes().peekable();

@@ -1,4 +1,7 @@
 //! Bytes to and from the provider, and the one HTTP/2 connection over them.
+//!
+//! [`Connect`] makes the bytes: a Unix socket, or in tests one end of a pipe. A connection never becomes another one, so
+//! that no call reaches a process without a handshake.
 
 use std::{fmt, io, pin::Pin};
 
@@ -37,8 +40,8 @@ pub trait Connect: fmt::Display + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub(super) struct ProviderConnection {
     requests: SendRequest<Body>,
-    /// Cancelled when the connection takes no more calls: it has ended, whoever ended it, or the provider has sent GOAWAY, and a
-    /// call has found out. In that case the calls in flight go on.
+    /// Cancelled when the connection takes no more calls: it has ended, whoever ended it, or the provider has sent GOAWAY, and
+    /// a call has found out. In that case the calls in flight go on.
     pub(super) closed: CancellationToken,
     /// Cancelled when this process ends the connection under the calls on it.
     pub(super) aborted: CancellationToken,

@@ -1,4 +1,7 @@
 //! Lookups of volumes, for the admission webhook and the loop persistentvolume-labels.
+//!
+//! An answer is checked by `outrigger-core`; a volume that the provider does not know is an answer, and a failed lookup an
+//! error.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,7 @@
 //! Nodes and Services as the provider may see them, and what it wants written to them.
+//!
+//! The only place that turns views into messages. Annotations go out only under the prefixes that the provider has
+//! declared, and those of this controller never.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! The arithmetic of the limits on calls.
+//! The arithmetic of the limits on calls: places in flight, rates and pauses by class, without any wait.
+//!
+//! [`super::Admission`] holds it under one lock and waits for what it says.
 
 use std::{sync::Arc, time::Duration};
 

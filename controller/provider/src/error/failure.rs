@@ -1,4 +1,5 @@
-//! An error as the service-lb loop writes it on a Service.
+//! An error as the service-lb loop writes it on a Service: without the ids of single requests, so that a failure that is
+//! repeated reads the same and is one event.
 
 use std::ops::Range;
 

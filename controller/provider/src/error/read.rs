@@ -1,5 +1,8 @@
 //! Classifies how a call ended: first by where its status was made (transport, provider), then by the reason in its
 //! details, and by its code only if there is none. Errors of single items of a batch are always the provider's.
+//!
+//! [`crate::channel`] and the batches read every failure here and nowhere else. A reason that this minor of the contract
+//! does not know is kept as text and concerns its own key.
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The provider's answer about one load balancer, before the checks in core; and reports for people: the load balancers that
-//! this cluster owns in the cloud, and the changes that a call would make.
+//! The provider's answer about one load balancer, before the checks in core; and reports for people: the load balancers
+//! that this cluster owns in the cloud, and the changes that a call would make.
 
 use std::time::Duration;
 

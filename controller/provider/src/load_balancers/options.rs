@@ -1,4 +1,6 @@
 //! Options of a load balancer on the wire: what a provider declares, and what it is sent.
+//!
+//! Words of annotations are turned into the contract's enums here and nowhere else.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +29,8 @@ const HEALTH_CHECK_PROTOCOLS: [(v1::HealthCheckProtocol, &str); 3] = [
     (v1::HealthCheckProtocol::Https, "https"),
 ];
 
-/// The options that a handshake declares. Counts are cut to the contract's limits, and values of a later contract are ignored.
+/// The options that a handshake declares. Counts are cut to the contract's limits, and values of a later contract are
+/// ignored.
 ///
 /// # Errors
 /// How they break the contract.

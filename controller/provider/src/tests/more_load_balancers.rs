@@ -1,4 +1,5 @@
-//! Calls about load balancers that hang, wait, overlap, or are not to be made; and reports without changes: lists and plans.
+//! Calls about load balancers that hang, wait, overlap, or are not to be made; and reports without changes: lists and
+//! plans.
 
 use futures::future::join_all;
 use outrigger_api::v1::{self, LoadBalancerDisposition as D};
