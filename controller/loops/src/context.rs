@@ -1,4 +1,8 @@
 //! The parts that all loops share, besides the settings of each.
+//!
+//! The binary makes one [`LoopParts`] for each loop, since each has its own account at the API server, and one [`Term`] for
+//! each lease term. [`LoopContext::new`] puts the two together: its clients ask the fence of the term before each request
+//! and call, so that a loop cannot forget to.
 
 use std::{ops::Deref, sync::Arc};
 

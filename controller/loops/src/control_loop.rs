@@ -6,8 +6,70 @@
 //!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile) + tasks ─► stop ─► drain ─► drop
 //! ```
 //!
-//! A loop subscribes to its stores once, before they are filled. Each lease term makes a new loop with
-//! empty memory: decisions rest on no observation of an earlier term.
+//! A loop subscribes to its stores once, before they are filled. Each lease term makes a new loop with empty memory:
+//! decisions rest on no observation of an earlier term.
+//!
+//! The runtime calls [`ControlLoop::ready`] once, then [`ControlLoop::begin`], and from then on [`ControlLoop::reconcile`],
+//! never for one key twice at the same time. At the stop it takes no more keys and waits for those in flight. It retries
+//! nothing: the [`Outcome`] goes to the queue. A panic of `reconcile` is a failure of its key alone; the end of a task is a
+//! bug, which ends the loop and is logged.
+//!
+//! ```
+//! use outrigger_core::node::NodeView;
+//! use outrigger_kube::store::Change;
+//! use outrigger_loops::{
+//!     context::{LoopContext, LoopParts},
+//!     control_loop::{ControlLoop, Host, LoopInputs, Task, host},
+//!     queue::{Outcome, Priority, QueueMetrics},
+//! };
+//! use outrigger_runtime::backoff::Backoff;
+//! use std::sync::Arc;
+//!
+//! /// Prints the provider ID of each Node that appears or changes.
+//! struct Printer {
+//!     context: LoopContext<Arc<str>>,
+//!     state: Arc<()>,
+//! }
+//!
+//! impl ControlLoop for Printer {
+//!     type Key = Arc<str>;
+//!     type State = ();
+//!     type Slot = ();
+//!     const NAME: &'static str = "printer";
+//!     const NEEDS_PROVIDER: bool = false;
+//!
+//!     fn state(&self) -> &Arc<()> {
+//!         &self.state
+//!     }
+//!     async fn ready(&self) {
+//!         self.context.nodes.synced().await;
+//!     }
+//!     fn begin(self: &Arc<Self>) -> Vec<Task> {
+//!         let nodes = self.context.nodes.all();
+//!         let names = nodes.iter().map(|node| Arc::clone(&node.name));
+//!         self.context.queue.add_all(names, Priority::Bulk);
+//!         Vec::new()
+//!     }
+//!     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority, (): ()) -> Outcome {
+//!         if let Some(node) = self.context.nodes.get(&name) {
+//!             println!("{name}: {}", node.provider_id);
+//!         }
+//!         Outcome::Done
+//!     }
+//! }
+//!
+//! /// Called once by the binary, before the store is filled.
+//! fn hosted(parts: LoopParts, metrics: &QueueMetrics) -> Host {
+//!     let inputs = LoopInputs::new("printer", Backoff::default(), metrics);
+//!     let queue = inputs.queue.clone();
+//!     parts.nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
+//!         if let Change::Added(node) | Change::Updated(_, node) = change {
+//!             queue.add(Arc::clone(&node.name), origin.into());
+//!         }
+//!     });
+//!     host::<Printer>(parts, inputs, |context| Printer { context, state: Arc::default() })
+//! }
+//! ```
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The loop kubelet-serving-approving: approves the requests of kubelets for serving certificates, if the cloud
-//! reports every name in them for the kubelet's machine.
+//! The loop kubelet-serving-approving: approves the requests of kubelets for serving certificates, if the cloud reports
+//! every name in them for the kubelet's machine.
 //!
 //! ```text
 //!  store ─► queue ─► core::csr::step ─► Ask ─► provider: instances().look_up (batched)
@@ -9,7 +9,8 @@
 //!                         └────────────────────────────┴───────► Await: one event, tried again
 //! ```
 //!
-//! It denies nothing, so that another approver, or an operator, can approve what it leaves alone.
+//! It denies nothing, so that another approver, or an operator, can approve what it leaves alone. It is the smallest whole
+//! loop: one file has its subscription, its state, its metrics and its [`ControlLoop`].
 //!
 //! RBAC: `list`, `watch`, `get` on `certificatesigningrequests`, `patch` on their `approval`, `approve` on the signer
 //! `kubernetes.io/kubelet-serving`; `create`, `patch` on `events`.

@@ -8,6 +8,11 @@
 //!    └─(Node deleted) ──────────► Allocator ─► the Nodes that wait are queued
 //! ```
 //!
+//! The event handlers show every change of a Node to the allocator at once, under one lock, so that a CIDR that another
+//! writer has given is never allocated; the keys are only those of Nodes without Pod CIDRs. Before the first key the loop
+//! waits until no write of an earlier leader can arrive any more, and lists all Nodes. The provider is asked only with
+//! `CloudAllocator`.
+//!
 //! RBAC: `list`, `patch` on `nodes`, `get` on `nodes`; `create`, `patch` on `events`.
 
 mod metrics;

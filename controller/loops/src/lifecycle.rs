@@ -16,6 +16,9 @@
 //!
 //! Unlike upstream there is no pass over all nodes: each has its own times.
 //!
+//! Answers to the other loops come in through [`on_lookup`], and count for the rate limit. An operator confirms deletions
+//! that are withheld by an annotation of the Lease, which is taken from it before it counts.
+//!
 //! RBAC: `get`, `list`, `watch`, `patch`, `delete` on `nodes`; `patch` on `nodes/status`; `create`, `patch` on
 //! `events`.
 
@@ -179,8 +182,8 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
     queue.add(Arc::clone(&node.name), origin.into());
 }
 
-/// Questions to the provider that wait for it or for its answer, by the name of their Node: one at a time, as the queue hands
-/// out each name. They end when their Node needs none any more.
+/// Questions to the provider that wait for it or for its answer, by the name of their Node: one at a time, as the queue
+/// hands out each name. They end when their Node needs none any more.
 #[derive(Debug, Default)]
 struct Questions(Mutex<HashMap<Arc<str>, CancellationToken>>);
 

@@ -7,6 +7,10 @@
 //!  refresh: sweeps of all ─(differs)
 //! ```
 //!
+//! The event handlers queue a Node that a plan has something to write for; the refresh looks at all others once in a
+//! period. Each answer, of a key or of the refresh, goes through `memory` (doubted addresses, announced maintenance) to
+//! core, and to the rate limit of deletions through `on_lookup`. The loop deletes nothing.
+//!
 //! RBAC: `get`, `list`, `watch`, `patch` on `nodes`; `patch` on `nodes/status`; `create`, `patch`
 //! on `events`.
 

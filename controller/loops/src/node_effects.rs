@@ -1,9 +1,13 @@
-//! The provider's effects on Nodes: kept from the answer until they are written. Each loop that calls the
-//! provider about Nodes has its own.
+//! The provider's effects on Nodes: kept from the answer until they are written. Each loop that calls the provider about
+//! Nodes has its own.
 //!
 //! ```text
 //!  answer ─► observe ─(differs)─► queue ─► write: one PATCH of nodes/<name>/status, events
 //! ```
+//!
+//! The effects of a later answer replace those of an earlier one that are not written yet. The caller calls `write` until
+//! it succeeds; effects that the API server refuses for their content are dropped and reported, since the next answer has
+//! them again.
 //!
 //! RBAC: `patch` on `nodes/status`; `create`, `patch` on `events`.
 

@@ -1,4 +1,8 @@
-//! Nodes that the provider does not manage.
+//! Nodes that the provider does not manage, as it has answered.
+//!
+//! The loops cloud-node and cloud-node-lifecycle share one [`NotManaged`]: an answer to one of them spares the other the
+//! question. It is forgotten after some minutes, with the Node, with the provider's process, and at the beginning of each
+//! lease term.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

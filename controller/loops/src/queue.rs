@@ -7,24 +7,66 @@
 //!                  └───────────────────── Retry, RetryAfter ◄──────────────────────┘
 //! ```
 //!
+//! Event handlers and tasks of a loop add keys; [`crate::control_loop`] calls [`Queue::run`] once in each lease term. The
+//! queue never looks at the object behind a key, and forgets a key that is done.
+//!
 //! Guarantees for a loop:
-//! - A key is in the queue once, however often it is added, and is never worked on twice at the
-//!   same time. A key that is added while it is worked on runs again afterwards.
-//! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
-//!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
+//! - A key is in the queue once, however often it is added, and is never worked on twice at the same time. A key that is
+//!   added while it is worked on runs again afterwards.
+//! - The most urgent [`Priority`] that waits goes first, but every eighth turn is of a less urgent one: a cluster that
+//!   never rests still finishes its start-up and resync keys. [`Concurrency`] bounds the [`Priority::Bulk`] keys in flight
+//!   apart.
 //! - A loop whose keys need something that is scarce, such as a call that few may make together, has each key taken
-//!   together with it: the slot of [`Queue::run`]. Until then the key waits in the queue, where it can be added with a higher
-//!   priority, or removed.
-//! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add`
-//!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
-//!   such an early run is not counted and leaves the back-off where it was, so that a stream of
-//!   changes cannot drive a key to the longest delay (client-go's wart, kubernetes#132805).
+//!   together with it: the slot of [`Queue::run`]. Until then the key waits in the queue, where it can be added with a
+//!   higher priority, or removed.
+//! - A key that waits in both ways (delay, back-off) runs at the earliest time. An `add` runs it now, back-off or not, as
+//!   in client-go: the change may be what heals it. A failure of such an early run is not counted and leaves the back-off
+//!   where it was, so that a stream of changes cannot drive a key to the longest delay (client-go's wart,
+//!   kubernetes#132805).
 //! - A retry keeps the priority of the run that failed.
-//! - There is no limit over all keys (client-go: 10 retries a second): a provider that is down
-//!   closes the [`Gate`] instead.
+//! - There is no limit over all keys (client-go: 10 retries a second): a provider that is down closes the [`Gate`] instead.
 //!
 //! The [`Backoff`] of a loop that looks up objects together has jitter, which client-go's has not: keys that one call
 //! failed would else meet in each call after it.
+//!
+//! ```
+//! use futures::FutureExt;
+//! use outrigger_loops::queue::{Concurrency, Gate, Outcome, Priority, Queue, QueueMetrics};
+//! use outrigger_runtime::backoff::Backoff;
+//! use std::future::ready;
+//! use tokio::sync::{mpsc, watch};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let queue = Queue::new("nodes", Backoff::default(), &QueueMetrics::default());
+//! queue.add("node-b", Priority::Bulk);
+//! queue.add("node-a", Priority::Fresh);
+//! queue.add("node-a", Priority::Fresh);
+//!
+//! let (_provider, serves) = watch::channel(true);
+//! let (handled, mut keys) = mpsc::unbounded_channel();
+//! let stop = CancellationToken::new();
+//! let work = queue.run(
+//!     || Concurrency::of(1),
+//!     || ready(()).boxed(),
+//!     Gate::new(serves, |serves| *serves),
+//!     stop.clone(),
+//!     move |key, _priority, ()| {
+//!         let sent = handled.send(key);
+//!         ready(if sent.is_ok() { Outcome::Done } else { Outcome::Retry })
+//!     },
+//! );
+//! let two_keys = async {
+//!     let first_two = (keys.recv().await, keys.recv().await);
+//!     stop.cancel();
+//!     first_two
+//! };
+//! let ((), first_two) = tokio::join!(work, two_keys);
+//! assert_eq!(first_two, (Some("node-a"), Some("node-b")));
+//! assert_eq!(queue.depth(), 0);
+//! # }
+//! ```
 
 mod lanes;
 mod metrics;

@@ -10,6 +10,10 @@
 //!     └───────────────────────────────── provider: list, create, delete; API server: confirm
 //! ```
 //!
+//! A key is a destination, or a Node whose condition is due. A destination is planned and carried out step by step; each
+//! call is registered in the table of routes before it is sent. The event handlers queue only destinations whose routes may
+//! have to change. Routes outside `--cluster-cidr` and those of another cluster are never touched.
+//!
 //! RBAC: `get`, `list` on `nodes`, `patch` on `nodes/status`; `create`, `patch` on `events`.
 
 mod confirm;

@@ -1,6 +1,5 @@
-//! The service-lb loop: makes load balancers for Services of type `LoadBalancer`, keeps their
-//! targets current, deletes those that no Service wants any more (upstream's service-lb-controller,
-//! S-1 to S-72 of `docs/upstream.md`).
+//! The service-lb loop: makes load balancers for Services of type `LoadBalancer`, keeps their targets current, deletes
+//! those that no Service wants any more (upstream's service-lb-controller, S-1 to S-72 of `docs/upstream.md`).
 //!
 //! ```text
 //!  Service changed ─► Fresh ─┐                        ┌► decisions ─► core: Step, Consequence
@@ -8,15 +7,18 @@
 //!  checks, sessions ► Bulk ──┘                        └► one PATCH, events
 //! ```
 //!
-//! The [`Reconciler`] looks, calls (`reconciler`, `cleanup`) and writes (`write`); nothing that it asks knows it. `rollout`, `checks`
-//! and `sessions` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
+//! The [`Reconciler`] looks, calls (`reconciler`, `cleanup`) and writes (`write`); nothing that it asks knows it.
+//! `rollout`, `checks` and `sessions` are tasks that [`ServiceLb`] starts, and that do no more for a Service than queue it.
 //!
-//! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
-//! key once at a time, with the slot of its call: what the call carries is read when it may begin. State that outlives this
-//! process is on the Service and, for the targets that all load balancers have, on the Lease.
+//! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each key once at a time,
+//! with the slot of its call: what the call carries is read when it may begin. State that outlives this process is on the
+//! Service and, for the targets that all load balancers have, on the Lease.
 //!
-//! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
-//! `nodes`; `create`, `patch` on `events`.
+//! A reader follows one Service: `event_handlers` queue it, `reconciler` asks `decisions` for its step, `write` writes the
+//! consequence.
+//!
+//! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on `nodes`; `create`, `patch`
+//! on `events`.
 
 mod checks;
 mod cleanup;

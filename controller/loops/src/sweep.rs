@@ -5,7 +5,9 @@
 //!  run:  list ─► delete each, until its answer is final ─► list … until only final ones are listed
 //! ```
 //!
-//! It is the one deletion that no edit of a Service asks for. Nothing is remembered: after a crash it is run again.
+//! The command calls [`Sweep::begin`], shows the operator [`Sweep::list`], and only then [`Sweep::run`]. It is the one
+//! deletion that no edit of a Service asks for; it has no queue, no store and no lease. Nothing is remembered: after a
+//! crash it is run again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,7 @@
-//! One Node: allocate, write, report.
+//! One Node: ask the provider if it allocates, plan, write, report.
+//!
+//! A plan and its write hold a permit; a lookup holds none. Pod CIDRs that were planned stay the Node's, whatever becomes
+//! of the write.
 
 use std::{sync::Arc, time::Duration};
 

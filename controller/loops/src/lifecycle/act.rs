@@ -1,4 +1,7 @@
-//! Carries out the decision about one node.
+//! Carries out the decision about one Node: one write or deletion, its event and its metrics.
+//!
+//! Before a Node is deleted or taken out of service the provider is asked about itself once more. A measure that the API
+//! server refuses is tried again by the queue; the Node is judged again before that.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! One node: is it time to ask, what does the answer mean, when to ask again.
+//! One Node: is it time to ask, what does the answer mean, when to ask again.
+//!
+//! A question about a Node goes out together with one about another Node where the decision needs that one found. Facts of
+//! all Nodes together (the census) are counted only when an instance is absent or stopped.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Why a node could not be initialised this time.
+//! Why a Node could not be initialised this time: the class decides its retry and its event, the sentence is for its owner.
 
 use outrigger_core::{
     error_class::ErrorClass,

@@ -1,4 +1,8 @@
-//! State of the loop beyond the store of Nodes.
+//! State of the cloud-node loop in one lease term, beyond the store of Nodes.
+//!
+//! `sync` and `refresh` read and change the entry of one Node under one lock; the event handlers forget a Node that is
+//! gone. Each change checks under the lock that the store still has the Node, so that nothing stays of a Node that is
+//! deleted meanwhile.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
@@ -178,8 +182,8 @@ impl CloudNodeState {
         memory.filter(|memory| memory.uid == node.uid).map(read)
     }
 
-    /// Counts the answer `instance` about `node`. The addresses that count for it, and when the provider is to be asked about it again; none if `nodes`
-    /// shows it no more.
+    /// Counts the answer `instance` about `node`. The addresses that count for it, and when the provider is to be asked about
+    /// it again; none if `nodes` shows it no more.
     pub(super) fn believe(
         &self,
         nodes: &Store<NodeView>,

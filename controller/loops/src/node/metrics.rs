@@ -1,4 +1,4 @@
-//! Metrics of the cloud-node loop, under upstream's names (M-1, M-2).
+//! Metrics of the cloud-node loop, under upstream's names (M-1, M-2), and what an operator needs besides.
 
 use outrigger_runtime::{metric_families, telemetry::Labelled};
 use prometheus_client::metrics::{

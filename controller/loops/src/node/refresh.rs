@@ -1,5 +1,5 @@
-//! Keeps initialised nodes in sync with their machines (N-40 to N-47): one snapshot of the cloud a
-//! period, and a write only where something differs.
+//! Keeps initialised Nodes in sync with their machines (N-40 to N-47): one snapshot of the cloud a period, and a write only
+//! where something differs.
 //!
 //! ```text
 //!  sweep ─► a list, or full batches spread over the period ─► core::node::plan
@@ -8,6 +8,9 @@
 //!                                                                           ▼
 //!                                                       observed ─► queue ─► sync: writes
 //! ```
+//!
+//! A task of the loop; it never writes itself. A Node that differs from its machine is queued, and its key plans again with
+//! the Node of that moment.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,7 @@
-//! One node: ask, plan, write.
+//! One Node: ask, plan, write, and plan again until nothing is left to write.
+//!
+//! A Node with the taint is initialised; a Node whose machine `refresh` has found to differ is brought in line; what
+//! another client has undone is put right without a lookup. At most one write of a Node is in flight.
 
 use std::{borrow::Cow, fmt::Display, pin::pin, sync::Arc, time::Duration};
 

@@ -1,4 +1,7 @@
-//! The keys that wait for a worker, in the order in which they go.
+//! The keys that wait for a worker, in the order in which they go: by priority, and within one by their tickets.
+//!
+//! [`super::state`] inserts a key with the ticket of its first add and asks which priority has the next turn. While less
+//! urgent keys wait, a more urgent priority has seven turns in a row, then a less urgent one.
 
 use std::collections::BTreeMap;
 

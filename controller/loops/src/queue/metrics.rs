@@ -1,4 +1,6 @@
 //! client-go's metrics under client-go's names (M-61), and two of our own.
+//!
+//! Counters and histograms are written by the state of each queue; the gauges are read from the queues with each scrape.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,7 @@
-//! The queue as a value: what waits, what runs, what is delayed. Time is a parameter.
+//! The queue as a value: what waits, what runs, what is delayed. Time is a parameter, and nothing here waits.
+//!
+//! [`super::Queue`] holds it under one lock. A key is the worker's from `take` to `finish` (it has an outcome) or `abandon`
+//! (its run was dropped); meanwhile an add is remembered, and makes it ready again afterwards.
 
 use std::{
     collections::{BTreeMap, HashMap},

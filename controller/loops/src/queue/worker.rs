@@ -1,4 +1,7 @@
 //! Hands keys to handlers while the gate is open.
+//!
+//! [`Queue::run`] is the one consumer of its queue: it waits for a key, a free handler, the gate and a slot, and spawns the
+//! handler as a task, so that a panic or an abort ends one key and gives it back.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Questions to the API server before a route is deleted.
 //!
-//! The store decides: a route is deleted once the API server shows no Node that the store lacks, or has an older view of.
+//! The store decides: a route is deleted once the API server shows no Node that the store lacks, or has an older view of. A
+//! destination that waits for a list of all Nodes shares it with the others that wait.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,7 @@
 //! The list of all routes: at the start, after an unknown result, and once in each period.
+//!
+//! Tasks of the loop list; the keys that need a list wait for it here, and one list serves all of them. A list that fails
+//! is tried again with a back-off, and the Nodes without routes say why.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The word about routes: the condition `NetworkUnavailable` of a Node, and effects on it; events and log lines.
+//!
+//! The key of a Node runs here after its destinations were reconciled. A condition is written only where it changes, and an
+//! event about a Pod CIDR that gets no route comes once in a lease term.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! The state of a lease term.
+//! The routes and Nodes that decisions of one lease term rest on, and what was tried in it.
+//!
+//! The event handlers observe each Node here, lists and calls report their results, and each decision of core is taken
+//! under the same lock, with all of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -30,7 +33,8 @@ use crate::{
 use outrigger_provider::Error;
 use outrigger_runtime::clock::time_of_day;
 
-/// How long routes to Nodes that are not there stay after a doubt: their kubelets register again, or an operator sees to it.
+/// How long routes to Nodes that are not there stay after a doubt: their kubelets register again, or an operator sees to
+/// it.
 const KEEPS_LOST: Duration = Duration::from_hours(1);
 
 /// The routes and Nodes that decisions of one lease term rest on, and these decisions.

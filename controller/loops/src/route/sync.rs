@@ -1,4 +1,7 @@
 //! One destination: confirm, delete, create, until its routes are as they should be.
+//!
+//! Each step is planned again right before its call is sent, since a call may wait for long while calls pause. One route is
+//! made at most in one run of a key.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,9 @@
-//! Periodic checks: the comparison of each load balancer with its Service (instead of Q-30), the load balancers that no Service
-//! wants, and the Services by state. Tasks of the loop.
+//! Periodic checks: the comparison of each load balancer with its Service (instead of Q-30), the load balancers that no
+//! Service wants, and the Services by state. Tasks of the loop, which queue, report and count, and change nothing
+//! themselves.
 //!
-//! Load balancers that got a call early in the term are compared once more, soon: a call of the leader before may reach the cloud
-//! after that, since a provider ends a change that it has begun though its caller is gone.
+//! Load balancers that got a call early in the term are compared once more, soon: a call of the leader before may reach the
+//! cloud after that, since a provider ends a change that it has begun though its caller is gone.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,5 +1,8 @@
-//! The part of the reconciler that deletes load balancers: those of Services that do not want them any more, and orphaned ones,
-//! whose Services vanished or lost their finalizer before (not Q-5; S-60).
+//! The part of the reconciler that deletes load balancers: those of Services that do not want them any more, and orphaned
+//! ones, whose Services vanished or lost their finalizer before (not Q-5; S-60).
+//!
+//! The finalizer stays until the provider has answered that the load balancer is gone or kept. Before an orphaned one is
+//! deleted, the API server itself has to confirm that its Service is gone or released.
 
 use std::sync::Arc;
 

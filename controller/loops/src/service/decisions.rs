@@ -1,4 +1,7 @@
 //! Core's decisions about each Service of a lease term, and the facts that they rest on. Nothing is called or written here.
+//!
+//! The reconciler, the rollout and the checks ask; each question reads the Service, the provider's declarations and the
+//! targets of that moment, and notes the decision for `explain`.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,7 @@
 //! The planned actions of the loop, without any of them (`--plan`).
+//!
+//! The binary calls [`plan`] with the Services of a list: core decides as for a term that begins now, and the provider
+//! plans the changes in the cloud where it can. It changes nothing, in the cloud or in the cluster.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Keys for the queue and changes of the targets, from the event handlers of both stores.
+//!
+//! [`subscribe`] is called once, before the stores are filled, and the handlers run on a standby too: there they fill the
+//! queue and the changes, and know no state of Services. A handler never waits.
 
 use std::{
     sync::{
@@ -40,8 +43,8 @@ pub struct ServiceInputs {
     /// Keys of Services, and their state.
     pub keys: LoopInputs<ServiceKey, ServiceStates>,
     pub(super) node_changes: Arc<NodeChanges>,
-    /// The clock of the changes of nodes and of the rollout that waits for them: two clocks that begin apart would differ by a step
-    /// of the machine's.
+    /// The clock of the changes of nodes and of the rollout that waits for them: two clocks that begin apart would differ by a
+    /// step of the machine's.
     pub(super) clock: Clock,
 }
 

@@ -7,8 +7,8 @@
 //!  name  (after the last answer) ◄── every load balancer with a hash has the targets that go out
 //! ```
 //!
-//! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call with
-//! former targets is in flight before others go out, and [`LeaseTargets::name`] finds it; or it begins again.
+//! A call is registered and the Lease looked at under one lock, under which the targets that go out change too. So a call
+//! with former targets is in flight before others go out, and [`LeaseTargets::name`] finds it; or it begins again.
 
 use outrigger_core::targets::{ANNOTATION_TARGETS, Inheritance, Revision, TargetsRecord};
 use parking_lot::Mutex;

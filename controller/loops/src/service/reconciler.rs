@@ -1,4 +1,7 @@
 //! Reconciles one Service: takes the next step that core plans, until nothing is left to do.
+//!
+//! The queue calls [`Reconciler::sync`] with the slot of one call, so that at most one call is made in a run. After each
+//! write the next step is planned with the Service as it is then.
 
 use std::{sync::Arc, time::Duration};
 

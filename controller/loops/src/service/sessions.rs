@@ -1,5 +1,5 @@
-//! Follows the provider's processes and declarations, and doubts: a task of the loop, which asks another process about what
-//! the last one refused.
+//! Follows the provider's processes and declarations, and doubts: a task of the loop, which queues every Service when
+//! another process of the provider serves, since it may do what the last one refused.
 
 use std::sync::Arc;
 

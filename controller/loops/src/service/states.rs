@@ -1,4 +1,7 @@
-//! State of each Service in one lease term.
+//! State of each Service in one lease term, by name and UID.
+//!
+//! The reconciler, the rollout and the checks change the state of one Service under one short lock. The work of another
+//! leader is not here: it is on the Services and on the Lease.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! The part of the reconciler that writes: the result of a call as one patch, its events, and the log.
+//!
+//! A patch that conflicts with the write of another client is planned again on the Service as it is then. Where the API
+//! server refuses a patch for its content, the rest is written without the provider's effects.
 
 use std::sync::Arc;
 
@@ -68,9 +71,9 @@ impl Reconciler {
         }
     }
 
-    /// Writes the patch of a step. Returns false after a conflict with another client's write: the step is to be planned
-    /// again; `attempt` counts such writes. No call has been made for it: where the API server takes no writes the key waits,
-    /// and its slot is another's.
+    /// Writes the patch of a step. Returns false after a conflict with another client's write: the step is to be planned again;
+    /// `attempt` counts such writes. No call has been made for it: where the API server takes no writes the key waits, and its
+    /// slot is another's.
     ///
     /// # Errors
     /// The outcome.
@@ -162,8 +165,8 @@ impl Reconciler {
         rest
     }
 
-    /// Logs and counts the result of a call, and converts it for a decision. The result is none if the call was not sent, since this
-    /// process stops or the Service has changed, and has no consequence.
+    /// Logs and counts the result of a call, and converts it for a decision. The result is none if the call was not sent, since
+    /// this process stops or the Service has changed, and has no consequence.
     pub(super) fn record_call(
         &self,
         key: &ServiceKey,

@@ -1,5 +1,5 @@
-//! Answers that must be neither wrong for ever nor silent, and those of a half-written provider: it declares load balancers and
-//! answers UNIMPLEMENTED to a method.
+//! Answers that must be neither wrong for ever nor silent, and those of a half-written provider: it declares load balancers
+//! and answers UNIMPLEMENTED to a method.
 
 use outrigger_provider_mock::ServedLoadBalancers;
 

@@ -1,4 +1,5 @@
-//! Services that wait for a call are in the queue, where a change finds them; and new targets for load balancers that exist.
+//! Services that wait for a call are in the queue, where a change finds them; and new targets for load balancers that
+//! exist.
 
 use outrigger_provider_mock::ServedLoadBalancers;
 
@@ -139,7 +140,8 @@ async fn a_comparison_delays_no_change() {
     );
 }
 
-/// The write of the finalizer of one Service waits for the API server, and the only call that the provider takes is another's.
+/// The write of the finalizer of one Service waits for the API server, and the only call that the provider takes is
+/// another's.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_the_api_server_throttles_holds_no_place_of_a_call() {
     let rig = Rig::with(Setup::one_call_at_a_time()).await;
