@@ -104,6 +104,21 @@ func RateLimitedFor(retryAfter time.Duration, err error) *Error {
 	return limited.WithRetryAfter(max(retryAfter, time.Second))
 }
 
+// OptionPrefix is that of the annotations from which the controller reads options of load balancers (v1.LoadBalancerOptions).
+const OptionPrefix = "outrigger.dev/load-balancer-"
+
+// OptionConflict says that an option, by its name without OptionPrefix, asks for one value, and the vendor's annotation or a field
+// of the Service, by its key, for another.
+func OptionConflict(option, value, key, other string) *Error {
+	return Errorf(ConflictingOptions, "%s%s and %s contradict each other, %q and %q: remove one of the two", OptionPrefix, option, key, value, other)
+}
+
+// FixedOption says that an option asks for another value than the load balancer was made with, which cannot change.
+func FixedOption(option, value, made string) *Error {
+	return Errorf(UnsupportedFeature, "%s%s asks for %q, and the load balancer was made with %q, which cannot change: set the option "+
+		"back, or delete the Service and create it again", OptionPrefix, option, value, made)
+}
+
 // WithRetryAfter sets the time to call again, and returns the error.
 func (e *Error) WithRetryAfter(after time.Duration) *Error {
 	e.RetryAfter = after

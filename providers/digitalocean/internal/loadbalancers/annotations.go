@@ -29,8 +29,8 @@ type annotations struct {
 	wrong  []string
 	// options are those that annotations were set for, by the key.
 	options map[string]string
-	// contradictions are between options and the user's annotations.
-	contradictions []string
+	// conflict is between an option and an annotation of the user's.
+	conflict error
 }
 
 func annotationsOf(service *v1.Service) *annotations {
@@ -45,14 +45,10 @@ func (a *annotations) refuse(key, format string, args ...any) {
 
 // err is what is wrong with all that was read, if anything is.
 func (a *annotations) err() error {
-	switch {
-	case len(a.wrong) > 0:
+	if len(a.wrong) > 0 {
 		return provider.Errorf(provider.InvalidAnnotation, "%s", strings.Join(a.wrong, "; "))
-	case len(a.contradictions) > 0:
-		return provider.Errorf(provider.ConflictingOptions, "%s", strings.Join(a.contradictions, "; "))
-	default:
-		return nil
 	}
+	return a.conflict
 }
 
 // unknown are the annotations with our prefix that were not read, sorted.

@@ -3,6 +3,7 @@
 package loadbalancers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,10 +12,8 @@ import (
 	"github.com/digitalocean/godo"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
 )
-
-// optionPrefix of the annotations from which the controller reads options.
-const optionPrefix = "outrigger.dev/load-balancer-"
 
 var (
 	networks = map[v1.LoadBalancerScheme]string{
@@ -48,19 +47,17 @@ func ServedOptions() *v1.LoadBalancerOptionsCapability {
 // setOptions sets the annotations that options lead to, all but protocol, port and path of a health check. An annotation of the
 // user's that says otherwise stays.
 func (a *annotations) setOptions(options *v1.LoadBalancerOptions) {
-	check, values := options.GetHealthCheck(), maps.Clone(a.values)
+	check, values := options.GetHealthCheck(), map[string]string{}
+	maps.Copy(values, a.values)
 	set := func(option, key string, value any) {
 		text, current := fmt.Sprint(value), a.text(key)
 		switch {
 		case text == "" || text == "0":
-		case current != "" && current != text:
-			a.contradicts(option, key, text, current)
+		case current != "" && !strings.EqualFold(current, text):
+			a.conflicts(option, text, key, current)
 		default:
 			values[AnnotationPrefix+key], a.options[key] = text, option
 		}
-	}
-	if values == nil {
-		values = map[string]string{}
 	}
 	set("scheme", "network", networks[options.GetScheme()])
 	if options.GetProxyProtocol() == v1.ProxyProtocol_PROXY_PROTOCOL_V1 {
@@ -74,9 +71,8 @@ func (a *annotations) setOptions(options *v1.LoadBalancerOptions) {
 	a.values = values
 }
 
-func (a *annotations) contradicts(option, key, desired, current string) {
-	a.contradictions = append(a.contradictions, fmt.Sprintf("%s%s asks for %q, and %s%s for %q: remove one of the two",
-		optionPrefix, option, desired, AnnotationPrefix, key, current))
+func (a *annotations) conflicts(option, value, key, current string) {
+	a.conflict = cmp.Or[error](a.conflict, provider.OptionConflict(option, value, AnnotationPrefix+key, current))
 }
 
 // setCheck sets protocol, port and path of a check to those of the option. overridden: the user's annotations have set them.
@@ -89,7 +85,7 @@ func (a *annotations) setCheck(check *godo.HealthCheck, service *v1.Service, ove
 	former := shown()
 	check.Protocol, check.Port, check.Path = checkProtocols[option.Protocol], int(option.Port), option.Path
 	if overridden && shown() != former {
-		a.contradicts("health-check-port", "override-health-check", shown(), former)
+		a.conflicts("health-check-port", shown(), "override-health-check", former)
 	}
 	check.ProxyProtocol = nil // as the load balancer itself
 	if option.Port == kubeProxyHealthPort || int32(option.Port) == service.HealthCheckNodePort {

@@ -97,12 +97,11 @@ func (spec *spec) checkFixed(current *godo.LoadBalancer) error {
 		{"network-stack", current.NetworkStack, spec.networkStack},
 	} {
 		if fixed.current != "" && fixed.desired != "" && fixed.current != fixed.desired {
-			reason, annotation := provider.InvalidAnnotation, AnnotationPrefix+fixed.annotation
 			if option, isOption := spec.options[fixed.annotation]; isOption {
-				reason, annotation = provider.UnsupportedFeature, optionPrefix+option
+				return provider.FixedOption(option, fixed.desired, fixed.current)
 			}
-			return provider.Errorf(reason, "%s: %s cannot become %s: it is fixed when the load balancer is made; set it back, or "+
-				"delete the Service and create it again", annotation, fixed.current, fixed.desired)
+			return provider.Errorf(provider.InvalidAnnotation, "%s%s: %s cannot become %s: it is fixed when the load balancer is made; "+
+				"set it back, or delete the Service and create it again", AnnotationPrefix, fixed.annotation, fixed.current, fixed.desired)
 		}
 	}
 	return nil
