@@ -6,7 +6,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use ipnet::IpNet;
 use outrigger_api::{
     MethodRequest,
     v1::{self, LoadBalancerIdentity, PlanOperation},
@@ -74,7 +73,8 @@ impl LoadBalancers<'_> {
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
         let slot = self.0.caller.admit::<v1::GetLoadBalancerRequest>().await?;
-        options_of(service, &slot.session)?;
+        let sent = ServiceToSend::of(service, &slot.session);
+        sent.options?;
         let request = |service, targets, identity| v1::GetLoadBalancerRequest {
             context: None,
             service,
@@ -82,7 +82,8 @@ impl LoadBalancers<'_> {
             identity,
         };
         let call = LoadBalancerCall::Get;
-        let answered = self.call(&slot, service, targets, request).await?;
+        let called = self.call(&slot, service, sent.service, targets, request);
+        let answered = called.await?;
         self.read(answered.answer, call, service, &slot.session)
     }
 
@@ -96,7 +97,7 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        check(service, &slot.session)?;
+        let sent = ServiceToSend::of(service, &slot.session).accepted()?;
         let request = |service, targets, identity| v1::EnsureLoadBalancerRequest {
             context: None,
             service,
@@ -104,7 +105,7 @@ impl LoadBalancers<'_> {
             identity,
         };
         let call = LoadBalancerCall::Ensure;
-        let answered = self.call(&slot, service, targets, request).await?;
+        let answered = self.call(&slot, service, sent, targets, request).await?;
         self.read(answered.answer, call, service, &slot.session)
     }
 
@@ -119,7 +120,8 @@ impl LoadBalancers<'_> {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        ranges(service)?;
+        let sent = ServiceToSend::of(service, &slot.session);
+        sent.ranges?;
         let request = |service, targets, identity| v1::UpdateLoadBalancerNodesRequest {
             context: None,
             service,
@@ -127,7 +129,8 @@ impl LoadBalancers<'_> {
             identity,
         };
         let call = LoadBalancerCall::Update;
-        match self.call(&slot, service, targets, request).await {
+        let called = self.call(&slot, service, sent.service, targets, request);
+        match called.await {
             Err(Error::NotServed { .. }) => self.ensure(slot, service, targets).await,
             answered => self.read(answered?.answer, call, service, &slot.session),
         }
@@ -138,6 +141,7 @@ impl LoadBalancers<'_> {
         self,
         slot: &Slot,
         service: &ServiceView,
+        sent: v1::Service,
         targets: &Arc<Targets>,
         request: impl Fn(
             Option<v1::Service>,
@@ -146,9 +150,8 @@ impl LoadBalancers<'_> {
         ) -> M,
     ) -> Result<M::Response, Error> {
         let request = |targets| {
-            let sent = service_of(service, &slot.session);
             let identity = self.0.identities.of(service);
-            request(Some(sent), Some(targets), identity)
+            request(Some(sent.clone()), Some(targets), identity)
         };
         let caller = &self.0.caller;
         caller.call_with_targets(slot, targets, request).await
@@ -167,7 +170,7 @@ impl LoadBalancers<'_> {
         let session = &slot.session;
         let request = v1::DeleteLoadBalancerRequest {
             context: None,
-            service: Some(service_of(service, session)),
+            service: Some(ServiceToSend::of(service, session).service),
             identity: self.0.identities.of(service),
         };
         let answered = self.0.caller.call(&slot, request).await?;
@@ -222,9 +225,12 @@ impl LoadBalancers<'_> {
         let caller = &self.0.caller;
         let is_deletion = operation == PlanOperation::Delete;
         let slot = caller.admit::<v1::PlanLoadBalancerRequest>().await?;
-        if !is_deletion {
-            check(service, &slot.session)?;
-        }
+        let sent = ServiceToSend::of(service, &slot.session);
+        let sent = if is_deletion {
+            sent.service
+        } else {
+            sent.accepted()?
+        };
         if !slot.session.declares::<v1::PlanLoadBalancerRequest>() {
             let rpc = v1::PlanLoadBalancerRequest::METHOD.name;
             return Err(Error::NotOffered { rpc });
@@ -232,7 +238,7 @@ impl LoadBalancers<'_> {
         let request = |targets| v1::PlanLoadBalancerRequest {
             context: None,
             operation: operation.into(),
-            service: Some(service_of(service, &slot.session)),
+            service: Some(sent.clone()),
             targets,
             identity: self.0.identities.of(service),
         };
@@ -246,46 +252,39 @@ impl LoadBalancers<'_> {
     }
 }
 
-fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
-    source_ranges(service).map_err(|error| Error::InvalidService {
-        reason: "InvalidSourceRanges",
-        what: error.into(),
-    })
+/// A Service as the provider may see it, without source ranges that do not parse and options that are refused: neither keeps it
+/// from being deleted, and options do not keep its load balancer from new targets.
+struct ServiceToSend {
+    service: v1::Service,
+    ranges: Result<(), Error>,
+    options: Result<(), Error>,
 }
 
-/// A load balancer is made of ranges and options; its targets do not wait for the latter.
-fn check(service: &ServiceView, session: &Session) -> Result<(), Error> {
-    ranges(service)?;
-    options_of(service, session).map(drop)
-}
+impl ServiceToSend {
+    fn of(service: &ServiceView, session: &Session) -> Self {
+        let invalid = |reason, what: Arc<str>| Error::InvalidService { reason, what };
+        let offered = session.load_balancers.as_ref();
+        let none = Capability::default();
+        let capability = offered.map_or(&none, |offered| &offered.capability);
+        let ranges = source_ranges(service);
+        let ranges = ranges.map_err(|error| invalid("InvalidSourceRanges", error.into()));
+        let options = LoadBalancerOptions::of(service, capability);
+        let options = options.map_err(|refusal| invalid(refusal.reason, refusal.message.into()));
+        let serves_any = capability.options != ServedOptions::default();
+        let sent = options.as_ref().ok().filter(|_| serves_any);
+        let sent = sent.cloned().map(options::sent);
+        let networks = ranges.as_deref().unwrap_or_default();
+        Self {
+            service: wire::service(service, capability, networks, sent),
+            ranges: ranges.map(drop),
+            options: options.map(drop),
+        }
+    }
 
-/// The options as the provider is sent them; none where it serves none.
-fn options_of(
-    service: &ServiceView,
-    session: &Session,
-) -> Result<Option<v1::LoadBalancerOptions>, Error> {
-    let Some(offered) = &session.load_balancers else {
-        return Ok(None);
-    };
-    let capability = &offered.capability;
-    let options =
-        LoadBalancerOptions::of(service, capability).map_err(|refusal| Error::InvalidService {
-            reason: refusal.reason,
-            what: refusal.message.into(),
-        })?;
-    let serves_any = capability.options != ServedOptions::default();
-    Ok(serves_any.then(|| options::sent(options)))
-}
-
-/// The Service as the provider may see it. Source ranges that do not parse, and options that are refused, are left out:
-/// they must not keep it from being deleted, nor its load balancer from new targets.
-fn service_of(service: &ServiceView, session: &Session) -> v1::Service {
-    let ranges = source_ranges(service).unwrap_or_default();
-    let options = options_of(service, session).unwrap_or_default();
-    let offered = session.load_balancers.as_ref();
-    let none = Capability::default();
-    let capability = offered.map_or(&none, |offered| &offered.capability);
-    wire::service(service, capability, &ranges, options)
+    /// The Service for a call about all that it asks for.
+    fn accepted(self) -> Result<v1::Service, Error> {
+        self.ranges.and(self.options).map(|()| self.service)
+    }
 }
 
 /// The identities in the last answers of a lease term that had one, by the UID of the Service.
