@@ -99,7 +99,6 @@ mod tests {
             ),
             ("serve --region -x", "-x"),
             ("serve --max-routes 5", "--routes"),
-            ("serve --lb-fixed-option size", "use scheme"),
             ("serve --pod-cidrs 10.244.0.0", "is no CIDR"),
             (
                 "serve --routes --route-target hop",

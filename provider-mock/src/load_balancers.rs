@@ -20,7 +20,7 @@ use crate::choice;
 use crate::duration;
 
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
-pub(crate) use options::{capability, check_fixed, named as option_named};
+pub(crate) use options::capability;
 pub(crate) use spec::{ANNOTATION_PREFIX, targets};
 pub use spec::{Family, LoadBalancerSpec};
 
@@ -109,7 +109,7 @@ pub struct LoadBalancer {
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints; 0: they are not.
     pub health_check_node_port: i32,
-    /// Portable options other than the cloud's defaults, by the names of their annotations.
+    /// Portable options other than the cloud's defaults, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Where traffic goes. Load balancers with equal targets share them.

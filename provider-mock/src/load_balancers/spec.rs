@@ -50,7 +50,7 @@ pub struct LoadBalancerSpec {
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints.
     pub health_check_node_port: i32,
-    /// Portable options other than the cloud's defaults, by the names of their annotations.
+    /// Portable options other than the cloud's defaults, by their names.
     pub options: BTreeMap<String, String>,
     /// A deletion keeps it.
     pub protected: bool,
@@ -91,7 +91,7 @@ impl LoadBalancerSpec {
             } else {
                 0
             },
-            options: options::kept(options, internal)?,
+            options: options::kept(&options, internal)?,
             protected,
             provisioning,
         })

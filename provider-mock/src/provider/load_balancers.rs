@@ -13,7 +13,7 @@ use super::{MockProvider, cluster_of, effects};
 use crate::cloud::{Cloud, Deletion};
 use crate::load_balancers::{
     ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerSpec, Target, capability,
-    check_fixed, targets as kept,
+    targets as kept,
 };
 
 impl LoadBalancers for MockProvider {
@@ -27,7 +27,7 @@ impl LoadBalancers for MockProvider {
             max_in_flight: served.max_in_flight,
             configuration_revision: served.configuration_revision,
             target_label_keys: served.target_label_keys,
-            options: Some(capability(&served.fixed_options)),
+            options: Some(capability()),
         }
     }
 
@@ -94,9 +94,6 @@ impl LoadBalancers for MockProvider {
             }
             Some(mut existing) => {
                 if !spec.differences(&existing).is_empty() {
-                    let served = self.options().load_balancers.as_ref();
-                    let fixed = served.map_or(&[][..], |served| &served.fixed_options[..]);
-                    check_fixed(fixed, &spec, &existing)?;
                     ctx.check()?;
                     existing = cloud.change_load_balancer(&existing.id, &spec).await?;
                 }

@@ -2,9 +2,7 @@
 
 use clap::{Args, ValueEnum, value_parser};
 
-use outrigger_provider_sdk::v1::LoadBalancerOption;
-
-use crate::load_balancers::{ANNOTATION_PREFIX, option_named};
+use crate::load_balancers::ANNOTATION_PREFIX;
 
 /// The provider's declarations in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -65,10 +63,6 @@ pub struct ServedLoadBalancers {
     /// Key of a Node label that a target is made of: a change of it is called for; may be repeated
     #[arg(long = "lb-target-label-key", value_name = "KEY")]
     pub target_label_keys: Vec<String>,
-    /// Portable option that a load balancer keeps as it was made, such as scheme: another value is
-    /// refused with `UNSUPPORTED_FEATURE`; may be repeated
-    #[arg(long = "lb-fixed-option", value_parser = option_named, value_name = "OPTION")]
-    pub fixed_options: Vec<LoadBalancerOption>,
     /// Send an event, an annotation and a condition with each load balancer that is ready
     #[arg(long = "lb-effects")]
     pub effects: bool,

@@ -1,10 +1,9 @@
 //! Portable options of a load balancer: kept, compared, changed, taken back, and refused.
 
 use outrigger_api::v1::{
-    HealthCheck, HealthCheckProtocol, LoadBalancerDisposition as Wire, LoadBalancerOption,
-    LoadBalancerOptions, LoadBalancerScheme, ProxyProtocol, Service,
+    HealthCheck, HealthCheckProtocol, LoadBalancerDisposition as Wire, LoadBalancerOptions,
+    LoadBalancerScheme, ProxyProtocol, Service,
 };
-use outrigger_provider_mock::ServedLoadBalancers;
 
 use crate::balanced::{Balanced, annotated, inline, ips, service};
 use crate::harness::reason;
@@ -60,10 +59,7 @@ async fn options_are_kept_compared_and_taken_back_while_the_address_stays() {
     assert_eq!(
         kept,
         [
-            "health-check-interval=10",
-            "health-check-path=/ready",
-            "health-check-port=8080",
-            "health-check-protocol=http",
+            "health-check=http 8080/ready 10s 0s 0 up 0 down",
             "proxy-protocol=v2",
             "reserved-addresses=eip-1,eip-2",
             "scheme=internal",
@@ -133,40 +129,5 @@ async fn what_cannot_be_had_or_contradicts_is_refused_and_makes_nothing() {
         let same = asking(internal("true"), options);
         lb.ensure(same, inline(&[])).await.unwrap();
         assert_eq!(lb.held("web").options["scheme"], "internal");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fixed_option_is_made_and_its_change_refused() {
-    use LoadBalancerOption as Name;
-    for fixed in [
-        Name::Scheme,
-        Name::RequestedAddresses,
-        Name::ReservedAddressNames,
-        Name::ProxyProtocol,
-        Name::HealthCheck,
-    ] {
-        let served = ServedLoadBalancers {
-            fixed_options: vec![fixed],
-            ..ServedLoadBalancers::default()
-        };
-        let lb = Balanced::serving(|_| {}, served).await;
-        let plain = lb.ensure(service("web"), inline(&[])).await.unwrap();
-        let request = asking(service("web"), all());
-        let refused = lb.ensure(request.clone(), inline(&[])).await.unwrap_err();
-        assert_eq!(
-            reason(&refused).as_deref(),
-            Some("UNSUPPORTED_FEATURE"),
-            "{fixed:?}"
-        );
-        let after = lb.get(service("web")).await.unwrap();
-        assert_eq!(
-            (after.disposition(), after.status),
-            (Wire::Ready, plain.status),
-            "{fixed:?}"
-        );
-        lb.delete(service("web")).await.unwrap();
-        let made = lb.ensure(request, inline(&[])).await.unwrap();
-        assert_eq!(made.disposition(), Wire::Ready);
     }
 }
