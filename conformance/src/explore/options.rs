@@ -1,36 +1,29 @@
 //! Portable options in traces: each has a word, and one value besides the default.
 
-use outrigger_api::v1::{LoadBalancerOption, LoadBalancerScheme, LoadBalancersCapability, Service};
+use outrigger_api::v1::{
+    LoadBalancerOption as Name, LoadBalancerScheme, LoadBalancersCapability, Service,
+};
 
 const INTERNAL: &str = "internal";
 const PROXY_PROTOCOL: &str = "proxy-protocol";
 const HEALTH_CHECK: &str = "health-check";
 
 /// The words of the options that a provider serves, and can change.
-pub(super) fn words(offered: &LoadBalancersCapability) -> impl Iterator<Item = String> + use<> {
+pub(super) fn words(offered: &LoadBalancersCapability) -> Vec<String> {
     let offered = offered.options.clone().unwrap_or_default();
     let internal = i32::from(LoadBalancerScheme::Internal);
-    let options = [
-        (
-            INTERNAL,
-            LoadBalancerOption::Scheme,
-            offered.schemes.contains(&internal),
-        ),
-        (
-            PROXY_PROTOCOL,
-            LoadBalancerOption::ProxyProtocol,
-            !offered.proxy_protocols.is_empty(),
-        ),
-        (
-            HEALTH_CHECK,
-            LoadBalancerOption::HealthCheck,
-            offered.health_check.is_some(),
-        ),
+    let has_proxy = !offered.proxy_protocols.is_empty();
+    let has_check = offered.health_check.is_some();
+    let word = |is_served: bool, option: Name, word: &str| {
+        let is_fixed = offered.fixed.contains(&option.into());
+        (is_served && !is_fixed).then(|| word.to_owned())
+    };
+    let words = [
+        word(offered.schemes.contains(&internal), Name::Scheme, INTERNAL),
+        word(has_proxy, Name::ProxyProtocol, PROXY_PROTOCOL),
+        word(has_check, Name::HealthCheck, HEALTH_CHECK),
     ];
-    let options = options.into_iter().filter(move |(_, option, is_served)| {
-        *is_served && !offered.fixed.contains(&i32::from(*option))
-    });
-    options.map(|(word, ..)| word.to_owned())
+    words.into_iter().flatten().collect()
 }
 
 /// Asks for the option of a word, if it is one.

@@ -6,10 +6,10 @@ use outrigger_api::{
     MethodRequest as _,
     v1::{
         DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
-        HealthCheck, HealthCheckCapability, HealthCheckProtocol, ListLoadBalancersRequest,
-        LoadBalancerAnswer, LoadBalancerDisposition as Disposition, LoadBalancerOptions, Node,
-        NodeTargets, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
-        ServiceRef, UpdateLoadBalancerNodesRequest,
+        HealthCheck, HealthCheckCapability, HealthCheckProtocol as Protocol,
+        ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerDisposition as Disposition,
+        LoadBalancerOptions, Node, NodeTargets, PlanLoadBalancerRequest, PlanOperation,
+        PlannedChange, Service, ServicePort, ServiceRef, UpdateLoadBalancerNodesRequest,
     },
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -66,10 +66,9 @@ impl Subject {
     pub(crate) fn reset_options(&self, service: &mut Service) {
         let offered = self.load_balancers().options;
         service.load_balancer_options = offered.map(|offered| {
-            let check = offered.health_check;
-            let check = check.map(|offered| implied_check(&offered, service));
+            let check = offered.health_check.as_ref();
             LoadBalancerOptions {
-                health_check: check,
+                health_check: check.map(|check| implied_check(check, service)),
                 ..LoadBalancerOptions::default()
             }
         });
@@ -228,25 +227,18 @@ const KUBE_PROXY: i32 = 10_256;
 
 /// The health check of a Service whose user asks for none.
 fn implied_check(offered: &HealthCheckCapability, service: &Service) -> HealthCheck {
-    let (tcp, http) = (HealthCheckProtocol::Tcp, HealthCheckProtocol::Http);
-    let mut protocols = offered.protocols.iter().copied();
-    let first = protocols.next().unwrap_or_default();
-    let has_http = first == i32::from(http) || protocols.any(|one| one == i32::from(http));
-    let protocol = if has_http { http.into() } else { first };
+    let http = offered.protocols().find(|one| *one == Protocol::Http);
+    let protocol = http.or(offered.protocols().next()).unwrap_or_default();
+    let has_path = protocol != Protocol::Tcp;
     let port = match &*service.external_traffic_policy {
         "Local" => service.health_check_node_port,
         _ => KUBE_PROXY,
     };
-    let path = if protocol == i32::from(tcp) {
-        ""
-    } else {
-        "/healthz"
-    };
     HealthCheck {
         implied: true,
-        protocol,
+        protocol: protocol.into(),
         port: port.unsigned_abs(),
-        path: path.to_owned(),
+        path: if has_path { "/healthz" } else { "" }.to_owned(),
         ..HealthCheck::default()
     }
 }

@@ -126,15 +126,11 @@ fn configuration_revision(subject: &Subject) -> Verdict {
 
 fn options(subject: &Subject) -> Verdict {
     let options = subject.load_balancers().options.unwrap_or_default();
-    let counts = [
-        options.max_requested_addresses,
-        options.max_reserved_address_names,
-    ];
-    expect(
-        counts[0] <= 2 && counts[1] <= 8,
-        "at most 2 requested addresses, and 8 names of reserved ones",
-        format!("{} and {}", counts[0], counts[1]),
-    )?;
+    let addresses = options.max_requested_addresses;
+    let names = options.max_reserved_address_names;
+    let expected = "at most 2 requested addresses, and 8 names of reserved ones";
+    let actual = format!("{addresses} and {names}");
+    expect(addresses <= 2 && names <= 8, expected, actual)?;
     let Some(check) = options.health_check else {
         return Ok(());
     };

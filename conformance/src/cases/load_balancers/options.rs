@@ -1,7 +1,7 @@
 //! Portable options: served as asked, changed or refused before a change, and taken back.
 
 use outrigger_api::v1::{
-    ErrorReason, HealthCheck, HealthCheckCapability, HealthCheckProtocol, LoadBalancerAnswer,
+    ErrorReason, HealthCheck, HealthCheckProtocol, LoadBalancerAnswer,
     LoadBalancerDisposition as Disposition, LoadBalancerOption as Name, LoadBalancerOptions,
     LoadBalancerOptionsCapability, LoadBalancerScheme as Scheme, Service, UintRange,
 };
@@ -46,82 +46,63 @@ fn is_fixed(subject: &Subject, option: Name) -> bool {
     offered(subject).fixed.contains(&option.into())
 }
 
-/// A Service that asks for something else than the plain one.
-fn asking(plain: &Service, change: impl FnOnce(&mut LoadBalancerOptions)) -> Service {
-    let mut service = plain.clone();
-    change(service.load_balancer_options.get_or_insert_default());
-    service
+/// Asks for the first or the last value of an option; none where the provider declares no value.
+fn ask(
+    subject: &Subject,
+    option: Name,
+    is_last: bool,
+    options: &mut LoadBalancerOptions,
+) -> Option<()> {
+    let (offered, inputs) = (offered(subject), &subject.inputs().services);
+    let end = |values: &[i32]| {
+        let last = values.last().filter(|_| is_last);
+        last.or(values.first()).copied()
+    };
+    match option {
+        Name::Scheme => options.scheme = end(&offered.schemes)?,
+        Name::ProxyProtocol => options.proxy_protocol = end(&offered.proxy_protocols)?,
+        Name::HealthCheck => {
+            let offered = offered.health_check?;
+            let of = |range: UintRange| if is_last { range.max } else { range.min };
+            let value = |range: Option<UintRange>| range.map_or(0, of);
+            let protocol = end(&offered.protocols)?;
+            let has_path = protocol != i32::from(HealthCheckProtocol::Tcp);
+            let path = if is_last { "/live" } else { "/ready" };
+            options.health_check = Some(HealthCheck {
+                implied: false,
+                protocol,
+                port: 8080 + u32::from(is_last),
+                path: if has_path { path } else { "" }.to_owned(),
+                interval_seconds: value(offered.interval_seconds),
+                timeout_seconds: value(offered.timeout_seconds),
+                healthy_threshold: value(offered.healthy_threshold),
+                unhealthy_threshold: value(offered.unhealthy_threshold),
+            });
+        }
+        Name::RequestedAddresses if offered.max_requested_addresses > 0 => {
+            options.requested_addresses = vec![inputs.requestable_address.clone()?];
+        }
+        Name::ReservedAddressNames if offered.max_reserved_address_names > 0 => {
+            options.reserved_address_names = vec![inputs.reserved_address_name.clone()?];
+        }
+        _ => return None,
+    }
+    Some(())
 }
 
-/// The plain Service with each of two values of an option; twice the same where the provider declares no other.
+/// The plain Service with each of two values of an option, equal where the provider declares one alone.
 fn values(subject: &Subject, plain: &Service, option: Name) -> Verdict<[Service; 2]> {
-    let offered = offered(subject);
-    let reserved = subject.inputs().services.reserved_address_name.iter();
-    let options = || plain.load_balancer_options.clone().unwrap_or_default();
-    let values: Vec<_> = match option {
-        Name::Scheme => { offered.schemes.iter() }
-            .map(|scheme| LoadBalancerOptions {
-                scheme: *scheme,
-                ..options()
-            })
-            .collect(),
-        Name::ProxyProtocol => { offered.proxy_protocols.iter() }
-            .map(|version| LoadBalancerOptions {
-                proxy_protocol: *version,
-                ..options()
-            })
-            .collect(),
-        Name::HealthCheck => { offered.health_check.iter().flat_map(health_checks) }
-            .map(|check| LoadBalancerOptions {
-                health_check: Some(check),
-                ..options()
-            })
-            .collect(),
-        Name::ReservedAddressNames => {
-            { reserved.take(offered.max_reserved_address_names as usize) }
-                .map(|name| LoadBalancerOptions {
-                    reserved_address_names: vec![name.clone()],
-                    ..options()
-                })
-                .collect()
-        }
-        Name::RequestedAddresses | Name::Unspecified => Vec::new(),
+    let service = |is_last| {
+        let mut service = plain.clone();
+        let options = service.load_balancer_options.get_or_insert_default();
+        ask(subject, option, is_last, options).map(|()| service)
     };
-    let service = |options| Service {
-        load_balancer_options: Some(options),
-        ..plain.clone()
-    };
-    let mut values = values.into_iter().map(service);
-    let first = values.next().ok_or_else(|| {
+    let both = service(false).zip(service(true));
+    let (first, last) = both.ok_or_else(|| {
         let name = option.as_str_name();
         skipped(format!("the provider does not declare {name}"))
     })?;
-    let second = values.next().unwrap_or_else(|| first.clone());
-    Ok([first, second])
-}
-
-/// Two health checks, from both ends of what is declared.
-fn health_checks(offered: &HealthCheckCapability) -> [HealthCheck; 2] {
-    let check = |protocol: Option<&i32>, port, path: &str, end: fn(UintRange) -> u32| {
-        let protocol = protocol.copied().unwrap_or_default();
-        let has_path = protocol != i32::from(HealthCheckProtocol::Tcp);
-        let value = |range: Option<UintRange>| range.map_or(0, end);
-        HealthCheck {
-            implied: false,
-            protocol,
-            port,
-            path: if has_path { path } else { "" }.to_owned(),
-            interval_seconds: value(offered.interval_seconds),
-            timeout_seconds: value(offered.timeout_seconds),
-            healthy_threshold: value(offered.healthy_threshold),
-            unhealthy_threshold: value(offered.unhealthy_threshold),
-        }
-    };
-    let protocols = &offered.protocols;
-    [
-        check(protocols.first(), 8080, "/ready", |range| range.min),
-        check(protocols.last(), 8081, "/live", |range| range.max),
-    ]
+    Ok([first, last])
 }
 
 /// Ensures until READY, and holds Get against it.
@@ -131,7 +112,8 @@ async fn serve(subject: &Subject, service: &Service) -> Verdict<LoadBalancerAnsw
     Ok(ready)
 }
 
-/// The option is made, changed and taken back; where it is fixed, a change is refused.
+/// The option is made, changed and taken back; where it is fixed, a change is refused, and the load balancer stays as it is
+/// when the option is taken back. A health check never is: the controller fills one in.
 async fn follows(subject: &Subject, option: Name) -> Verdict {
     let plain = subject.service();
     let [first, second] = values(subject, &plain, option)?;
@@ -141,7 +123,11 @@ async fn follows(subject: &Subject, option: Name) -> Verdict {
             let answered = try_ensure(subject, &second).await?;
             is_refused(answered, &[ErrorReason::UnsupportedFeature])?;
         }
-        return subject.get_is(&first, Disposition::Ready).await;
+        subject.get_is(&first, Disposition::Ready).await?;
+        if option != Name::HealthCheck {
+            serve(subject, &plain).await?;
+        }
+        return Ok(());
     }
     let mut defaults = Vec::new();
     for value in [&second, &first] {
@@ -178,33 +164,19 @@ async fn implied_check(subject: &Subject) -> Verdict {
     serve(subject, &service).await.map(drop)
 }
 
-/// A Service that asks for the address of the inputs.
-fn with_address(subject: &Subject, plain: &Service) -> Verdict<Service> {
-    if offered(subject).max_requested_addresses == 0 {
-        return Err(skipped("the provider declares no requested addresses"));
-    }
-    let address = subject.inputs().services.requestable_address.iter();
-    Ok(asking(plain, |options| {
-        options.requested_addresses.extend(address.cloned());
-    }))
-}
-
 async fn requested_address(subject: &Subject) -> Verdict {
     let plain = subject.service();
-    let service = with_address(subject, &plain)?;
+    let [service, _] = values(subject, &plain, Name::RequestedAddresses)?;
     let ready = serve(subject, &service).await?;
     let address = subject.inputs().services.requestable_address.as_deref();
     let addresses_then = addresses(&ready);
-    let mut shown = addresses_then.iter().filter(|(ip, _)| !ip.is_empty());
+    let mut shown = addresses_then.iter();
     expect(
         // A name stands for the address, too.
-        shown.clone().next().is_none() || shown.any(|(ip, _)| Some(*ip) == address),
+        addresses_then.is_empty() || shown.any(|(ip, _)| ip.is_empty() || Some(*ip) == address),
         format!("READY with the address {}", address.unwrap_or_default()),
         describe(&ready),
     )?;
-    if is_fixed(subject, Name::RequestedAddresses) {
-        return Ok(());
-    }
     let kept = serve(subject, &plain).await?;
     expect(
         addresses(&kept) == addresses_then,
@@ -217,10 +189,11 @@ async fn requested_address(subject: &Subject) -> Verdict {
 }
 
 async fn address_of_another(subject: &Subject) -> Verdict {
-    let owner = with_address(subject, &subject.service())?;
+    let option = Name::RequestedAddresses;
+    let [owner, _] = values(subject, &subject.service(), option)?;
     serve(subject, &owner).await?;
     let plain = subject.service();
-    let second = with_address(subject, &plain)?;
+    let [second, _] = values(subject, &plain, option)?;
     let answered = try_ensure(subject, &second).await?;
     is_refused(answered, &[ErrorReason::ConflictingResource])?;
     let answer = subject.get(&plain, None).await?;
@@ -232,26 +205,26 @@ async fn address_of_another(subject: &Subject) -> Verdict {
 }
 
 async fn contradicted(subject: &Subject) -> Verdict {
-    let schemes = offered(subject).schemes;
-    if schemes.is_empty() {
+    let offered = offered(subject);
+    if offered.schemes.is_empty() {
         return Err(skipped("the provider declares no schemes"));
     }
-    let internal = subject.inputs().services.internal_annotations.clone();
-    let annotated = |plain: &Service, scheme: Scheme| {
-        let mut service = asking(plain, |options| options.scheme = scheme.into());
-        service.annotations.extend(internal.clone());
-        service
-    };
-    if schemes.contains(&Scheme::InternetFacing.into()) {
+    for scheme in offered.schemes() {
         let plain = subject.service();
-        let service = annotated(&plain, Scheme::InternetFacing);
-        let answered = try_ensure(subject, &service).await?;
-        is_refused(answered, &[ErrorReason::ConflictingOptions])?;
-        nothing_made(subject, &plain).await?;
-    }
-    if schemes.contains(&Scheme::Internal.into()) {
-        let service = annotated(&subject.service(), Scheme::Internal);
-        serve(subject, &service).await?;
+        let mut service = plain.clone();
+        let options = service.load_balancer_options.get_or_insert_default();
+        options.scheme = scheme.into();
+        let internal = subject.inputs().services.internal_annotations.clone();
+        service.annotations.extend(internal);
+        match scheme {
+            Scheme::Unspecified => {}
+            Scheme::Internal => drop(serve(subject, &service).await?),
+            Scheme::InternetFacing => {
+                let answered = try_ensure(subject, &service).await?;
+                is_refused(answered, &[ErrorReason::ConflictingOptions])?;
+                nothing_made(subject, &plain).await?;
+            }
+        }
     }
     Ok(())
 }
