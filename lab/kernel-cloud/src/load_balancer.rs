@@ -319,18 +319,30 @@ pub fn families(service: &Service) -> Vec<Family> {
 }
 
 /// The addresses that a Service names: by options, its annotation, or else `spec.loadBalancerIP`.
+///
+/// # Errors
+///
+/// A text is no address, or options ask for other addresses than the annotation, or for a family that the Service does not have.
 pub fn named_addresses(service: &Service) -> Result<Vec<IpAddr>, Error> {
+    let options = service.load_balancer_options.as_ref();
+    let requested = options.map(|options| options.requested_addresses.join(","));
+    let requested = requested.unwrap_or_default();
     let annotation = service.annotations.get(ADDRESSES);
-    let annotated = annotation.map(|text| parsed(text)).transpose()?;
-    let requested = options::requested_addresses(service, annotated.as_deref())?;
-    if !requested.is_empty() {
-        return Ok(requested);
+    let annotated = annotation.map_or("", String::as_str);
+    let texts = [requested.as_str(), annotated, &service.load_balancer_ip];
+    let named = texts.into_iter().find(|text| !text.is_empty());
+    let named = named.map_or(Ok(Vec::new()), parsed)?;
+    let families = families(service);
+    let is_served = |address: &IpAddr| families.contains(&Family::of(*address));
+    let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
+    let contradicts = !annotated.is_empty() && set(&parsed(annotated)?) != set(&named);
+    if !requested.is_empty() && (contradicts || !named.iter().all(is_served)) {
+        return Err(Error::conflicting_options(format!(
+            "outrigger.dev/load-balancer-addresses asks for {requested}; ipFamilies is {families:?}, and {ADDRESSES} is \
+             {annotated:?}: remove one of them"
+        )));
     }
-    match annotated {
-        Some(annotated) => Ok(annotated),
-        None if service.load_balancer_ip.is_empty() => Ok(Vec::new()),
-        None => parsed(&service.load_balancer_ip),
-    }
+    Ok(named)
 }
 
 fn parsed(addresses: &str) -> Result<Vec<IpAddr>, Error> {

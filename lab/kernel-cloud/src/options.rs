@@ -1,14 +1,11 @@
 //! Options that mean the same in every cloud, as far as the kernel has them.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use outrigger_provider_sdk::{
     Error,
     v1::{HealthCheckCapability, HealthCheckProtocol, LoadBalancerOptionsCapability, Service},
 };
-
-use crate::load_balancer::{ADDRESSES, Family, families};
 
 /// A check is part of a comment in nftables, of at most 127 bytes.
 const PATH_BYTES: usize = 100;
@@ -87,42 +84,6 @@ pub fn check(service: &Service) -> Result<Option<Check>, Error> {
     }
     let path = has_path.then(|| check.path.clone());
     Ok(Some(Check { port, path }))
-}
-
-/// The addresses that the options of a Service ask for. `annotated` are those of its annotation, if it has that.
-///
-/// # Errors
-///
-/// They cannot be had, or the annotation says otherwise.
-pub fn requested_addresses(
-    service: &Service,
-    annotated: Option<&[IpAddr]>,
-) -> Result<Vec<IpAddr>, Error> {
-    let options = service.load_balancer_options.iter();
-    let texts = options.flat_map(|options| &options.requested_addresses);
-    let parse = |text: &String| {
-        text.parse()
-            .map_err(|_| Error::invalid_request(format!("{text:?} is no IP address")))
-    };
-    let mut requested: Vec<IpAddr> = texts.map(parse).collect::<Result<_, _>>()?;
-    let families = families(service);
-    let of_others = |address: &&IpAddr| !families.contains(&Family::of(**address));
-    if let Some(address) = requested.iter().find(of_others) {
-        return Err(Error::conflicting_options(format!(
-            "outrigger.dev/load-balancer-addresses has {address}, and ipFamilies not its family"
-        )));
-    }
-    if let Some(annotated) = annotated.filter(|_| !requested.is_empty()) {
-        let mut annotated = annotated.to_vec();
-        annotated.sort();
-        requested.sort();
-        if annotated != requested {
-            return Err(Error::conflicting_options(format!(
-                "outrigger.dev/load-balancer-addresses asks for {requested:?}, and {ADDRESSES} is {annotated:?}: remove one of the two"
-            )));
-        }
-    }
-    Ok(requested)
 }
 
 #[cfg(test)]

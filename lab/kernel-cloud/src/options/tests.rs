@@ -1,8 +1,10 @@
+use std::net::IpAddr;
+
 use outrigger_provider_sdk::ErrorReason;
 use outrigger_provider_sdk::v1::{HealthCheck, LoadBalancerOptions};
 
 use super::*;
-use crate::load_balancer::named_addresses;
+use crate::load_balancer::{ADDRESSES, named_addresses};
 
 fn service(options: LoadBalancerOptions, annotation: &str) -> Service {
     let annotations = [(ADDRESSES.to_owned(), annotation.to_owned())];
