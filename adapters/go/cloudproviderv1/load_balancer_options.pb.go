@@ -469,7 +469,8 @@ type LoadBalancerOptionsCapability struct {
 	// Health checks can be asked for. Absent: LoadBalancerOptions.health_check is never set.
 	HealthCheck *HealthCheckCapability `protobuf:"bytes,5,opt,name=health_check,json=healthCheck,proto3" json:"health_check,omitempty"`
 	// Options that a living load balancer cannot change. An option that is taken back leaves
-	// it as it is.
+	// it as it is, where the cloud cannot do that either. HEALTH_CHECK covers an implied check
+	// too: another one than the load balancer has is a change, though no user asks for it.
 	Fixed         []LoadBalancerOption `protobuf:"varint,6,rep,packed,name=fixed,proto3,enum=cloudprovider.v1.LoadBalancerOption" json:"fixed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
