@@ -106,7 +106,7 @@ func newTestCloud(t *testing.T) (*cloud, *countingEC2) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wrapped(published), counting
+	return &cloud{Cloud: published, byName: make(chan struct{}, lookupsByName)}, counting
 }
 
 func node(machine int, providerID string) *corev1.Node {

@@ -15,12 +15,13 @@ var inFlight = "1"
 
 func main() {
 	loadBalancers, _ := strconv.Atoi(inFlight)
+	made := new(cloud)
 	serve.Run(serve.Options{
 		LoadBalancersInFlight:     loadBalancers,
 		ServiceAnnotationPrefixes: []string{"service.beta.kubernetes.io/aws-load-balancer-"},
-		LoadBalancerOptions:       optionAnnotations(),
+		LoadBalancerOptions:       optionAnnotations(&made.schemes),
 		Classify:                  classify,
-	}, newCloud)
+	}, made.open)
 }
 
 // refusals are what the provider says, in words alone, about objects that have to change first.

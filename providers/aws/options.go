@@ -5,9 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -29,40 +26,32 @@ import (
 
 // optionAnnotations are those that classic and network load balancers have in common, and the PROXY protocol of classic ones.
 // A timeout of health checks has no effect on network ones, whose own one of 10 s is the shortest interval.
-func optionAnnotations() *serve.OptionAnnotations {
+func optionAnnotations(schemes *schemes) *serve.OptionAnnotations {
 	number := func(key string, least, most uint32) serve.Number {
-		return serve.Number{Key: key, Min: least, Max: most}
+		return serve.Number{Key: key, Range: &v1.UintRange{Min: least, Max: most}}
 	}
 	return &serve.OptionAnnotations{
-		Scheme: serve.Choice[v1.LoadBalancerScheme]{
-			Key: aws.ServiceAnnotationLoadBalancerInternal,
-			Values: map[v1.LoadBalancerScheme]string{
-				v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNET_FACING: "false",
-				v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL:        "true",
-			},
-		},
-		ProxyProtocol: serve.Choice[v1.ProxyProtocol]{
-			Key:    aws.ServiceAnnotationLoadBalancerProxyProtocol,
-			Values: map[v1.ProxyProtocol]string{v1.ProxyProtocol_PROXY_PROTOCOL_V1: "*"},
-		},
+		Scheme: serve.Choice[v1.LoadBalancerScheme]{Key: aws.ServiceAnnotationLoadBalancerInternal, Values: map[v1.LoadBalancerScheme]string{
+			v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNET_FACING: "false", v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL: "true",
+		}},
+		ProxyProtocol: serve.Choice[v1.ProxyProtocol]{Key: aws.ServiceAnnotationLoadBalancerProxyProtocol, Values: map[v1.ProxyProtocol]string{
+			v1.ProxyProtocol_PROXY_PROTOCOL_V1: "*",
+		}},
 		HealthCheck: serve.HealthCheckAnnotations{
-			Protocol: serve.Choice[v1.HealthCheckProtocol]{
-				Key: aws.ServiceAnnotationLoadBalancerHealthCheckProtocol,
-				Values: map[v1.HealthCheckProtocol]string{
-					v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_TCP:   "TCP",
-					v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_HTTP:  "HTTP",
-					v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_HTTPS: "HTTPS",
-				},
-			},
+			Protocol: serve.Choice[v1.HealthCheckProtocol]{Key: aws.ServiceAnnotationLoadBalancerHealthCheckProtocol, Values: map[v1.HealthCheckProtocol]string{
+				v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_TCP: "TCP", v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_HTTP: "HTTP",
+				v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_HTTPS: "HTTPS",
+			}},
 			Port:               aws.ServiceAnnotationLoadBalancerHealthCheckPort,
 			Path:               aws.ServiceAnnotationLoadBalancerHealthCheckPath,
 			Interval:           number(aws.ServiceAnnotationLoadBalancerHCInterval, 10, 300),
 			HealthyThreshold:   number(aws.ServiceAnnotationLoadBalancerHCHealthyThreshold, 2, 10),
 			UnhealthyThreshold: number(aws.ServiceAnnotationLoadBalancerHCUnhealthyThreshold, 2, 10),
 		},
-		Fixed:   []v1.LoadBalancerOption{v1.LoadBalancerOption_LOAD_BALANCER_OPTION_SCHEME},
-		Current: new(schemes).annotations,
-		Check:   checkOptions,
+		Fixed: []v1.LoadBalancerOption{v1.LoadBalancerOption_LOAD_BALANCER_OPTION_SCHEME},
+		Check: schemes.check,
+		// AWS's code makes the whole of a network load balancer again.
+		UpdatesNodesAlone: func(service *corev1.Service) bool { return !isNetwork(service) },
 	}
 }
 
@@ -70,83 +59,66 @@ func isNetwork(service *corev1.Service) bool {
 	return service.Annotations[aws.ServiceAnnotationLoadBalancerType] == "nlb"
 }
 
-// checkOptions refuses the annotation that AWS's code ignores for a network load balancer.
-func checkOptions(service *corev1.Service, options *v1.LoadBalancerOptions) error {
-	if isNetwork(service) && options.ProxyProtocol != v1.ProxyProtocol_PROXY_PROTOCOL_UNSPECIFIED {
-		return provider.Errorf(provider.UnsupportedFeature, "a network load balancer speaks version 2 of the PROXY protocol alone: remove "+
-			"outrigger.dev/load-balancer-proxy-protocol, and set %s to proxy_protocol_v2.enabled=true",
-			aws.ServiceAnnotationLoadBalancerTargetGroupAttributes)
-	}
-	return nil
-}
-
-// schemes asks AWS for the schemes of load balancers, by clients of its own: AWS's code neither changes a scheme nor shows it.
+// schemes asks AWS for the schemes of load balancers, by clients of its own: AWS's code ignores a change of a scheme without an error, and
+// shows none. A user who asks for an internal load balancer would go on with one that the internet reaches.
 type schemes struct {
-	mu      sync.Mutex
 	classic *elb.Client
 	network *elbv2.Client
 }
 
-// annotations are those that fit the load balancer of a Service; nil: there is none.
-func (s *schemes) annotations(ctx context.Context, _ string, service *corev1.Service) (map[string]string, error) {
-	scheme, err := s.of(ctx, cloudprovider.DefaultLoadBalancerName(service), isNetwork(service))
+// check refuses what AWS's code ignores.
+func (s *schemes) check(ctx context.Context, service *corev1.Service, options *v1.LoadBalancerOptions) error {
+	if isNetwork(service) && options.ProxyProtocol != v1.ProxyProtocol_PROXY_PROTOCOL_UNSPECIFIED {
+		return provider.Errorf(provider.UnsupportedFeature, "a network load balancer speaks version 2 of the PROXY protocol alone: remove "+
+			"%sproxy-protocol, and set %s to proxy_protocol_v2.enabled=true", provider.OptionPrefix, aws.ServiceAnnotationLoadBalancerTargetGroupAttributes)
+	}
+	desired := map[v1.LoadBalancerScheme]string{
+		v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNET_FACING: "internet-facing", v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL: "internal",
+	}[options.Scheme]
+	if desired == "" {
+		return nil
+	}
+	current, err := s.current(ctx, cloudprovider.DefaultLoadBalancerName(service), isNetwork(service))
 	var answer smithy.APIError
 	switch {
 	case errors.As(err, &answer) && answer.ErrorCode() == "LoadBalancerNotFound":
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("the scheme of the load balancer cannot be looked up: %w", err)
+		return nil
+	case err == nil && current != desired:
+		return provider.FixedOption("scheme", desired, current)
+	default:
+		return err
 	}
-	return map[string]string{aws.ServiceAnnotationLoadBalancerInternal: strconv.FormatBool(scheme == "internal")}, nil
 }
 
-func (s *schemes) of(ctx context.Context, name string, isNetwork bool) (scheme string, err error) {
-	if err := s.connect(ctx); err != nil {
-		return "", err
-	}
+func (s *schemes) current(ctx context.Context, name string, isNetwork bool) (string, error) {
 	if isNetwork {
 		answer, err := s.network.DescribeLoadBalancers(ctx, &elbv2.DescribeLoadBalancersInput{Names: []string{name}})
-		if err != nil {
+		if err != nil || len(answer.LoadBalancers) == 0 {
 			return "", err
 		}
-		for _, balancer := range answer.LoadBalancers {
-			scheme = string(balancer.Scheme)
-		}
-		return scheme, nil
+		return string(answer.LoadBalancers[0].Scheme), nil
 	}
 	answer, err := s.classic.DescribeLoadBalancers(ctx, &elb.DescribeLoadBalancersInput{LoadBalancerNames: []string{name}})
-	if err != nil {
+	if err != nil || len(answer.LoadBalancerDescriptions) == 0 {
 		return "", err
 	}
-	for _, balancer := range answer.LoadBalancerDescriptions {
-		scheme = awssdk.ToString(balancer.Scheme)
-	}
-	return scheme, nil
+	return awssdk.ToString(answer.LoadBalancerDescriptions[0].Scheme), nil
 }
 
-// connect makes the clients once, from the cloud config as AWS's code does.
-func (s *schemes) connect(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.network != nil {
-		return nil
-	}
+// connect makes the clients from the cloud config, as AWS's code does.
+func (s *schemes) connect(ctx context.Context, region string) error {
 	var settings config.CloudConfig
 	if path := serve.CloudConfig(); path != "" {
 		if err := gcfg.FatalOnly(gcfg.ReadFileInto(&settings, path)); err != nil {
 			return err
 		}
 	}
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithEC2IMDSRegion()}
-	if region := settings.Global.Region; region != "" {
-		options = []func(*awsconfig.LoadOptions) error{awsconfig.WithRegion(region)}
-	}
-	loaded, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	loaded, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(region))
 	if err != nil {
 		return err
 	}
 	if role := settings.Global.RoleARN; role != "" {
-		client, err := awsservices.NewStsClient(ctx, loaded.Region, role, settings.Global.SourceARN)
+		client, err := awsservices.NewStsClient(ctx, region, role, settings.Global.SourceARN)
 		if err != nil {
 			return err
 		}
@@ -154,7 +126,7 @@ func (s *schemes) connect(ctx context.Context) error {
 	}
 	resolveClassic := func(o *elb.Options) { o.EndpointResolverV2 = settings.GetCustomELBResolver() }
 	resolveNetwork := func(o *elbv2.Options) { o.EndpointResolverV2 = settings.GetCustomELBV2Resolver() }
-	s.classic = elb.NewFromConfig(loaded, append(settings.GetELBEndpointOpts(loaded.Region), resolveClassic)...)
-	s.network = elbv2.NewFromConfig(loaded, append(settings.GetELBV2EndpointOpts(loaded.Region), resolveNetwork)...)
+	s.classic = elb.NewFromConfig(loaded, append(settings.GetELBEndpointOpts(region), resolveClassic)...)
+	s.network = elbv2.NewFromConfig(loaded, append(settings.GetELBV2EndpointOpts(region), resolveNetwork)...)
 	return nil
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,8 +17,6 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-const internalKey = "service.beta.kubernetes.io/aws-load-balancer-internal"
-
 func serviceOfType(kind string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		UID: "1", Annotations: map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": kind},
@@ -27,7 +24,7 @@ func serviceOfType(kind string) *corev1.Service {
 }
 
 // Classic and network load balancers have APIs of their own, of different versions.
-func TestTheSchemeOfALoadBalancerIsThatOfItsOwnKind(t *testing.T) {
+func TestAnotherSchemeThanThatOfTheLoadBalancerIsRefused(t *testing.T) {
 	answers := map[string]string{
 		"2012-06-01": "<LoadBalancerDescriptions><member><Scheme>internal</Scheme></member></LoadBalancerDescriptions>",
 		"2015-12-01": "<LoadBalancers><member><Scheme>internet-facing</Scheme></member></LoadBalancers>",
@@ -43,35 +40,41 @@ func TestTheSchemeOfALoadBalancerIsThatOfItsOwnKind(t *testing.T) {
 			answers[request.FormValue("Version")])
 	}))
 	defer server.Close()
-	for key, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-	} {
+	for key, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
 		t.Setenv(key, value)
 	}
 	lookup := new(schemes)
-	for kind, isInternal := range map[string]string{"": "true", "nlb": "false"} {
-		exists = true
-		current, err := lookup.annotations(t.Context(), "", serviceOfType(kind))
-		if err != nil || !maps.Equal(current, map[string]string{internalKey: isInternal}) {
-			t.Error(kind, current, err)
-		}
-		exists = false
-		if current, err := lookup.annotations(t.Context(), "", serviceOfType(kind)); err != nil || current != nil {
-			t.Error(kind, current, err)
+	if err := lookup.connect(t.Context(), "us-east-1"); err != nil {
+		t.Fatal(err)
+	}
+	for kind, current := range map[string]string{"": "internal", "nlb": "internet-facing"} {
+		for scheme, desired := range map[v1.LoadBalancerScheme]string{
+			v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL: "internal", v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNET_FACING: "internet-facing",
+		} {
+			exists = true
+			err := lookup.check(t.Context(), serviceOfType(kind), &v1.LoadBalancerOptions{Scheme: scheme})
+			var refused *provider.Error
+			if isRefused := errors.As(err, &refused) && refused.Reason == provider.UnsupportedFeature; isRefused != (current != desired) {
+				t.Error(kind, desired, err)
+			}
+			exists = false
+			if err := lookup.check(t.Context(), serviceOfType(kind), &v1.LoadBalancerOptions{Scheme: scheme}); err != nil {
+				t.Error(kind, desired, err)
+			}
 		}
 	}
 }
 
 func TestANetworkLoadBalancerHasNoPROXYProtocolOfVersion1(t *testing.T) {
-	proxied := &v1.LoadBalancerOptions{ProxyProtocol: v1.ProxyProtocol_PROXY_PROTOCOL_V1}
-	if err := checkOptions(serviceOfType(""), proxied); err != nil {
+	check, proxied := new(schemes).check, &v1.LoadBalancerOptions{ProxyProtocol: v1.ProxyProtocol_PROXY_PROTOCOL_V1}
+	if err := check(t.Context(), serviceOfType(""), proxied); err != nil {
 		t.Error(err)
 	}
-	if err := checkOptions(serviceOfType("nlb"), &v1.LoadBalancerOptions{}); err != nil {
+	if err := check(t.Context(), serviceOfType("nlb"), &v1.LoadBalancerOptions{}); err != nil {
 		t.Error(err)
 	}
 	var refused *provider.Error
-	if err := checkOptions(serviceOfType("nlb"), proxied); !errors.As(err, &refused) || refused.Reason != provider.UnsupportedFeature ||
+	if err := check(t.Context(), serviceOfType("nlb"), proxied); !errors.As(err, &refused) || refused.Reason != provider.UnsupportedFeature ||
 		!strings.Contains(err.Error(), "proxy_protocol_v2.enabled=true") {
 		t.Error(err)
 	}

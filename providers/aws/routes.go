@@ -24,13 +24,15 @@ import (
 // Node was deleted while its instance runs.
 type cloud struct {
 	*aws.Cloud
+	schemes
 	// first is the first lookup of an instance.
 	first sync.Once
 	// byName has room for lookups by name.
 	byName chan struct{}
 }
 
-func newCloud() (cloudprovider.Interface, error) {
+// open makes AWS's cloud.
+func (c *cloud) open() (cloudprovider.Interface, error) {
 	registered, err := serve.Registered(aws.ProviderName)()
 	if err != nil {
 		return nil, err
@@ -39,11 +41,13 @@ func newCloud() (cloudprovider.Interface, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q is registered as a %T", aws.ProviderName, registered)
 	}
-	return wrapped(published), nil
-}
-
-func wrapped(published *aws.Cloud) *cloud {
-	return &cloud{Cloud: published, byName: make(chan struct{}, lookupsByName)}
+	c.Cloud, c.byName = published, make(chan struct{}, lookupsByName)
+	ctx := context.Background()
+	zone, err := published.GetZone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.connect(ctx, zone.Region)
 }
 
 func (c *cloud) Routes() (cloudprovider.Routes, bool) { return c, true }

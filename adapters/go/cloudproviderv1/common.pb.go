@@ -742,7 +742,8 @@ type Service struct {
 	Status *LoadBalancerStatus `protobuf:"bytes,19,opt,name=status,proto3" json:"status,omitempty"`
 	// Options that LoadBalancersCapability.options declares. Absent where it is not
 	// declared. With Update and Delete only a hint: absent too where the controller
-	// refuses them now, and the load balancer keeps those that it has.
+	// refuses them now, and the load balancer keeps those that it has. A provider whose
+	// Update would take them back answers INVALID_ANNOTATION instead.
 	LoadBalancerOptions *LoadBalancerOptions `protobuf:"bytes,20,opt,name=load_balancer_options,json=loadBalancerOptions,proto3" json:"load_balancer_options,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
@@ -18,12 +19,6 @@ import (
 
 // LoadBalancerIPField stands for spec.loadBalancerIP where the key of an annotation is expected.
 const LoadBalancerIPField = "spec.loadBalancerIP"
-
-// optionPrefix is that of the annotations from which the controller reads options.
-const optionPrefix = "outrigger.dev/load-balancer-"
-
-// healthCheck is the option with several annotations.
-const healthCheck = v1.LoadBalancerOption_LOAD_BALANCER_OPTION_HEALTH_CHECK
 
 // OptionAnnotations has, for each option of a load balancer that means the same in every cloud (v1.LoadBalancerOptions), the
 // annotation of this cloud that asks for the same. The adapter declares the options that have one, and sets it on the Service that
@@ -42,11 +37,13 @@ type OptionAnnotations struct {
 
 	// Fixed are the options that a living load balancer cannot change.
 	Fixed []v1.LoadBalancerOption
-	// Current is for a cloud that ignores a change of the options in Fixed: it returns their annotations as they fit the load
-	// balancer that exists, or nil if none does, and the adapter refuses a change before EnsureLoadBalancer.
-	Current func(ctx context.Context, clusterName string, service *corev1.Service) (map[string]string, error)
-	// Check refuses, before EnsureLoadBalancer, what some load balancers of the cloud serve and this Service's does not. It may be nil.
-	Check func(service *corev1.Service, options *v1.LoadBalancerOptions) error
+	// Check refuses, before the cloud is called, what this Service's load balancer does not serve, or cannot change where the cloud
+	// would ignore it. It may be nil.
+	Check func(ctx context.Context, service *corev1.Service, options *v1.LoadBalancerOptions) error
+	// UpdatesNodesAlone says that the cloud's UpdateLoadBalancer reads none of these annotations for this Service. Many clouds make
+	// the whole load balancer in it, and would take back what the annotations had asked for: so without this function, and where
+	// it is false, an update is refused as long as the Service's options are refused, and the load balancer keeps its nodes.
+	UpdatesNodesAlone func(service *corev1.Service) bool
 }
 
 // Choice is an annotation that has a value for each choice that the cloud serves. The value "" is no annotation at all.
@@ -63,19 +60,17 @@ type Names struct {
 
 // Number is an annotation with a number of this range, and a unit behind it, such as "s"; "": the number alone.
 type Number struct {
-	Key      string
-	Min, Max uint32
-	Unit     string
+	Key   string
+	Range *v1.UintRange
+	Unit  string
 }
 
-// HealthCheckAnnotations are those of a health check. Without a Protocol none is declared, without a Key not that field.
+// HealthCheckAnnotations are those of a health check. Without a Port none is declared, without a Path TCP alone, and a Number
+// without a Range not at all. A check that the user did not ask for is not translated: the cloud's default stays.
 type HealthCheckAnnotations struct {
 	Protocol                                                Choice[v1.HealthCheckProtocol]
 	Port, Path                                              string
 	Interval, Timeout, HealthyThreshold, UnhealthyThreshold Number
-	// Implied also sets them where the user asks for no health check, so that nodes are checked as kube-proxy expects it, unless
-	// the user has set one of these annotations. Without it the cloud's default stays.
-	Implied bool
 }
 
 // capability is what the table declares; nil: no option.
@@ -87,10 +82,14 @@ func (a *OptionAnnotations) capability() *v1.LoadBalancerOptionsCapability {
 		Schemes: a.Scheme.choices(), ProxyProtocols: a.ProxyProtocol.choices(),
 		MaxRequestedAddresses: a.RequestedAddresses.Max, MaxReservedAddressNames: a.ReservedAddressNames.Max, Fixed: a.Fixed,
 	}
-	if check := a.HealthCheck; len(check.Protocol.Values) > 0 {
+	check := a.HealthCheck
+	protocols := slices.DeleteFunc(check.Protocol.choices(), func(protocol v1.HealthCheckProtocol) bool {
+		return check.Port == "" || check.Path == "" && protocol != v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_TCP
+	})
+	if len(protocols) > 0 {
 		declared.HealthCheck = &v1.HealthCheckCapability{
-			Protocols: check.Protocol.choices(), IntervalSeconds: check.Interval.values(), TimeoutSeconds: check.Timeout.values(),
-			HealthyThreshold: check.HealthyThreshold.values(), UnhealthyThreshold: check.UnhealthyThreshold.values(),
+			Protocols: protocols, IntervalSeconds: check.Interval.Range, TimeoutSeconds: check.Timeout.Range,
+			HealthyThreshold: check.HealthyThreshold.Range, UnhealthyThreshold: check.UnhealthyThreshold.Range,
 		}
 	}
 	return declared
@@ -98,16 +97,9 @@ func (a *OptionAnnotations) capability() *v1.LoadBalancerOptionsCapability {
 
 func (c Choice[T]) choices() []T { return slices.Sorted(maps.Keys(c.Values)) }
 
-func (n Number) values() *v1.UintRange {
-	if n.Key == "" {
-		return nil
-	}
-	return &v1.UintRange{Min: n.Min, Max: n.Max}
-}
-
 // setting is an annotation that an option leads to.
 type setting struct {
-	option v1.LoadBalancerOption
+	isAsked bool
 	// name is that of the option without its prefix.
 	name, key, value string
 }
@@ -118,65 +110,53 @@ func (s setting) says(value string) bool {
 	return value == s.value || !strings.HasPrefix(s.value, "/") && strings.EqualFold(value, s.value)
 }
 
-// settings are the annotations that these options lead to.
+// settings are the annotations that options lead to.
 func (a *OptionAnnotations) settings(options *v1.LoadBalancerOptions) []setting {
-	var all []setting
-	add := func(isAsked bool, option v1.LoadBalancerOption, name, key, value string) {
-		if isAsked && key != "" {
-			all = append(all, setting{option, name, key, value})
-		}
+	number := func(value uint32, name string, n Number) setting {
+		return setting{value != 0, "health-check-" + name, n.Key, strconv.FormatUint(uint64(value), 10) + n.Unit}
 	}
-	scheme, proxy := options.GetScheme(), options.GetProxyProtocol()
-	add(scheme != 0, v1.LoadBalancerOption_LOAD_BALANCER_OPTION_SCHEME, "scheme", a.Scheme.Key, a.Scheme.Values[scheme])
-	add(proxy != 0, v1.LoadBalancerOption_LOAD_BALANCER_OPTION_PROXY_PROTOCOL, "proxy-protocol", a.ProxyProtocol.Key, a.ProxyProtocol.Values[proxy])
-	addresses, names := options.GetRequestedAddresses(), options.GetReservedAddressNames()
-	add(len(addresses) > 0, v1.LoadBalancerOption_LOAD_BALANCER_OPTION_REQUESTED_ADDRESSES, "addresses",
-		a.RequestedAddresses.Key, strings.Join(addresses, ","))
-	add(len(names) > 0, v1.LoadBalancerOption_LOAD_BALANCER_OPTION_RESERVED_ADDRESS_NAMES, "reserved-addresses",
-		a.ReservedAddressNames.Key, strings.Join(names, ","))
+	list := func(values []string, name string, n Names) setting {
+		return setting{len(values) > 0, name, n.Key, strings.Join(values, ",")}
+	}
 	check, keys := options.GetHealthCheck(), a.HealthCheck
-	if check == nil || check.Implied && !keys.Implied {
-		return all
+	if check.GetImplied() {
+		check = nil
 	}
-	number := func(value uint32, name string, n Number) {
-		add(value != 0, healthCheck, "health-check-"+name, n.Key, strconv.FormatUint(uint64(value), 10)+n.Unit)
+	scheme, version, protocol := options.GetScheme(), options.GetProxyProtocol(), check.GetProtocol()
+	all := []setting{
+		{scheme != 0, "scheme", a.Scheme.Key, a.Scheme.Values[scheme]},
+		{version != 0, "proxy-protocol", a.ProxyProtocol.Key, a.ProxyProtocol.Values[version]},
+		list(options.GetRequestedAddresses(), "addresses", a.RequestedAddresses),
+		list(options.GetReservedAddressNames(), "reserved-addresses", a.ReservedAddressNames),
+		{protocol != 0, "health-check-protocol", keys.Protocol.Key, keys.Protocol.Values[protocol]},
+		number(check.GetPort(), "port", Number{Key: keys.Port}),
+		{check.GetPath() != "", "health-check-path", keys.Path, check.GetPath()},
+		number(check.GetIntervalSeconds(), "interval", keys.Interval),
+		number(check.GetTimeoutSeconds(), "timeout", keys.Timeout),
+		number(check.GetHealthyThreshold(), "healthy-threshold", keys.HealthyThreshold),
+		number(check.GetUnhealthyThreshold(), "unhealthy-threshold", keys.UnhealthyThreshold),
 	}
-	add(check.Protocol != 0, healthCheck, "health-check-protocol", keys.Protocol.Key, keys.Protocol.Values[check.Protocol])
-	number(check.Port, "port", Number{Key: keys.Port})
-	add(check.Path != "", healthCheck, "health-check-path", keys.Path, check.Path)
-	number(check.IntervalSeconds, "interval", keys.Interval)
-	number(check.TimeoutSeconds, "timeout", keys.Timeout)
-	number(check.HealthyThreshold, "healthy-threshold", keys.HealthyThreshold)
-	number(check.UnhealthyThreshold, "unhealthy-threshold", keys.UnhealthyThreshold)
-	return all
+	return slices.DeleteFunc(all, func(s setting) bool { return !s.isAsked })
 }
 
-// apply sets on a Service what the options lead to. The error names an annotation of the user's that says otherwise, which stays.
-func (a *OptionAnnotations) apply(service *corev1.Service, options *v1.LoadBalancerOptions) error {
-	if a == nil || options == nil {
+// translate sets on the Service of a call what its options lead to; an annotation of the user's that says otherwise stays. An
+// error says why the cloud is not to be called. A load balancer is deleted in spite of that, and gets its nodes where the options
+// play no part in it.
+func (a *OptionAnnotations) translate(ctx context.Context, method string, service *corev1.Service, options *v1.LoadBalancerOptions) error {
+	if a == nil {
 		return nil
 	}
-	settings := a.settings(options)
-	hasVendors := func(s setting) bool { return s.option == healthCheck && service.Annotations[s.key] != "" }
-	if options.HealthCheck.GetImplied() && slices.ContainsFunc(settings, hasVendors) {
-		settings = slices.DeleteFunc(settings, func(s setting) bool { return s.option == healthCheck })
-	}
-	annotations := maps.Clone(service.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	var conflict error
-	for _, s := range settings {
+	annotations := map[string]string{}
+	maps.Copy(annotations, service.Annotations)
+	for _, s := range a.settings(options) {
 		current := annotations[s.key]
 		if s.key == LoadBalancerIPField {
 			current = service.Spec.LoadBalancerIP
 		}
 		switch {
 		case current != "" && !s.says(current):
-			if conflict == nil {
-				conflict = provider.Errorf(provider.ConflictingOptions, "%s%s asks for %s=%q, but the Service has %q there: remove one of the two",
-					optionPrefix, s.name, s.key, s.value, current)
-			}
+			conflict = cmp.Or[error](conflict, provider.OptionConflict(s.name, s.value, s.key, current))
 		case s.key == LoadBalancerIPField:
 			service.Spec.LoadBalancerIP = s.value
 		case s.value != "":
@@ -184,32 +164,16 @@ func (a *OptionAnnotations) apply(service *corev1.Service, options *v1.LoadBalan
 		}
 	}
 	service.Annotations = annotations
-	return conflict
-}
-
-// check refuses options that the load balancer of this Service does not serve, or that it cannot change.
-func (a *OptionAnnotations) check(ctx context.Context, service *corev1.Service, options *v1.LoadBalancerOptions) error {
-	if a == nil || options == nil {
+	readsNone := method == "UpdateLoadBalancer" && a.UpdatesNodesAlone != nil && a.UpdatesNodesAlone(service)
+	switch {
+	case method == "EnsureLoadBalancerDeleted", readsNone, options == nil && proto.Size(a.capability()) == 0:
 		return nil
+	case options == nil:
+		return provider.Errorf(provider.InvalidAnnotation, "an annotation below %s is refused, see the condition outrigger.dev/Accepted: "+
+			"correct it, since a call of the cloud could take the others back", provider.OptionPrefix)
+	case conflict == nil && a.Check != nil:
+		return a.Check(ctx, service, options)
+	default:
+		return conflict
 	}
-	if a.Check != nil {
-		if err := a.Check(service, options); err != nil {
-			return err
-		}
-	}
-	fixed := slices.DeleteFunc(a.settings(options), func(s setting) bool { return !slices.Contains(a.Fixed, s.option) })
-	if a.Current == nil || len(fixed) == 0 {
-		return nil
-	}
-	current, err := a.Current(ctx, clusterName(ctx), service)
-	if err != nil || current == nil {
-		return err
-	}
-	for _, s := range fixed {
-		if value, isKnown := current[s.key]; isKnown && !s.says(value) {
-			return provider.Errorf(provider.UnsupportedFeature, "%s%s asks for %s=%q, but the load balancer was made with %q, which cannot "+
-				"change: set the option back, or delete the Service and create it again", optionPrefix, s.name, s.key, s.value, value)
-		}
-	}
-	return nil
 }

@@ -32,9 +32,16 @@ func vendorsTable() *OptionAnnotations {
 				v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_TCP: "tcp", v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_HTTP: "http",
 			}},
 			Port: "v/check-port", Path: "v/check-path",
-			Interval: Number{"v/check-interval", 3, 60, "s"}, UnhealthyThreshold: Number{Key: "v/check-bad", Min: 2, Max: 10},
+			Interval:           Number{"v/check-interval", &v1.UintRange{Min: 3, Max: 60}, "s"},
+			UnhealthyThreshold: Number{Key: "v/check-bad", Range: &v1.UintRange{Min: 2, Max: 10}},
 		},
 		Fixed: []v1.LoadBalancerOption{v1.LoadBalancerOption_LOAD_BALANCER_OPTION_SCHEME},
+		Check: func(_ context.Context, service *corev1.Service, options *v1.LoadBalancerOptions) error {
+			if service.Annotations["v/type"] == "plain" && options.ProxyProtocol != v1.ProxyProtocol_PROXY_PROTOCOL_UNSPECIFIED {
+				return provider.Errorf(provider.UnsupportedFeature, "plain has no proxy")
+			}
+			return nil
+		},
 	}
 }
 
@@ -61,6 +68,20 @@ func TestTheTableOfAnnotationsIsWhatIsDeclared(t *testing.T) {
 	if declared := got.Capabilities.LoadBalancers.Options; declared != nil {
 		t.Error(declared)
 	}
+	// The controller sends no options where none is declared.
+	if err := new(OptionAnnotations).translate(t.Context(), "EnsureLoadBalancer", &corev1.Service{}, nil); err != nil {
+		t.Error(err)
+	}
+	// A user may always name a port, and a path with HTTP.
+	withoutPath, withoutPort := vendorsTable(), vendorsTable()
+	withoutPath.HealthCheck.Path, withoutPort.HealthCheck.Port = "", ""
+	tcp := []v1.HealthCheckProtocol{v1.HealthCheckProtocol_HEALTH_CHECK_PROTOCOL_TCP}
+	if check := withoutPath.capability().HealthCheck; !slices.Equal(check.Protocols, tcp) {
+		t.Error(check)
+	}
+	if check := withoutPort.capability().HealthCheck; check != nil {
+		t.Error(check)
+	}
 }
 
 // check is one that a user asks for.
@@ -70,90 +91,99 @@ func check() *v1.HealthCheck {
 	}
 }
 
-func implied(check *v1.HealthCheck) *v1.HealthCheck {
-	check.Implied = true
-	return check
-}
-
 func TestOptionsAreTheAnnotationsOfTheCloud(t *testing.T) {
 	internal, everywhere := v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL, v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNET_FACING
 	checked := map[string]string{
 		"v/check": "http", "v/check-port": "8080", "v/check-path": "/ready", "v/check-interval": "10s", "v/check-bad": "3",
 	}
+	implied := check()
+	implied.Implied = true
+	proxied := &v1.LoadBalancerOptions{ProxyProtocol: v1.ProxyProtocol_PROXY_PROTOCOL_V2}
 	for name, test := range map[string]struct {
-		options   *v1.LoadBalancerOptions
-		users     map[string]string
-		ip        string
-		translate bool
-		got       map[string]string
-		gotIP     string
-		conflict  []string
+		options *v1.LoadBalancerOptions
+		users   map[string]string
+		ip      string
+		got     map[string]string
+		gotIP   string
+		// refused is the reason, and said what the message has.
+		refused string
+		said    []string
 	}{
-		"none":                          {users: map[string]string{"v/internal": "yes"}, got: map[string]string{"v/internal": "yes"}},
+		"none": {options: &v1.LoadBalancerOptions{}, users: map[string]string{"v/internal": "yes"}, got: map[string]string{"v/internal": "yes"}},
+		"options that the controller refuses": {
+			users:   map[string]string{"v/internal": "yes"},
+			refused: "INVALID_ANNOTATION", said: []string{"outrigger.dev/load-balancer-", "outrigger.dev/Accepted"},
+		},
+		"options that this load balancer does not serve": {
+			options: proxied, users: map[string]string{"v/type": "plain"}, refused: "UNSUPPORTED_FEATURE", said: []string{"plain has no proxy"},
+		},
 		"internal":                      {options: &v1.LoadBalancerOptions{Scheme: internal}, got: map[string]string{"v/internal": "true"}},
 		"a value that is no annotation": {options: &v1.LoadBalancerOptions{Scheme: everywhere}, got: map[string]string{}},
 		"an annotation where there is none": {
 			options: &v1.LoadBalancerOptions{Scheme: everywhere}, users: map[string]string{"v/internal": "true"},
-			conflict: []string{"outrigger.dev/load-balancer-scheme", `v/internal=""`, `"true"`},
+			refused: "CONFLICTING_OPTIONS", said: []string{"outrigger.dev/load-balancer-scheme", "v/internal", `"" and "true"`},
 		},
 		"equal":   {options: &v1.LoadBalancerOptions{Scheme: internal}, users: map[string]string{"v/internal": " True"}, got: map[string]string{"v/internal": "true"}},
-		"proxied": {options: &v1.LoadBalancerOptions{ProxyProtocol: v1.ProxyProtocol_PROXY_PROTOCOL_V2}, got: map[string]string{"v/proxy": "v2"}},
+		"proxied": {options: proxied, got: map[string]string{"v/proxy": "v2"}},
 		"names": {
 			options: &v1.LoadBalancerOptions{ReservedAddressNames: []string{"a", "b"}}, users: map[string]string{"v/reserved": "a, b"},
 			got: map[string]string{"v/reserved": "a,b"},
 		},
 		"other names": {
 			options: &v1.LoadBalancerOptions{ReservedAddressNames: []string{"a"}}, users: map[string]string{"v/reserved": "b"},
-			conflict: []string{"outrigger.dev/load-balancer-reserved-addresses", `v/reserved="a"`, `"b"`},
+			refused: "CONFLICTING_OPTIONS", said: []string{"outrigger.dev/load-balancer-reserved-addresses", "v/reserved", `"a" and "b"`},
 		},
 		"an address": {options: &v1.LoadBalancerOptions{RequestedAddresses: []string{"192.0.2.1"}}, got: map[string]string{}, gotIP: "192.0.2.1"},
 		"another address": {
 			options: &v1.LoadBalancerOptions{RequestedAddresses: []string{"192.0.2.1"}}, ip: "192.0.2.2",
-			conflict: []string{"outrigger.dev/load-balancer-addresses", `spec.loadBalancerIP="192.0.2.1"`, `"192.0.2.2"`},
+			refused: "CONFLICTING_OPTIONS", said: []string{"outrigger.dev/load-balancer-addresses", "spec.loadBalancerIP", `"192.0.2.1" and "192.0.2.2"`},
 		},
 		"a health check": {options: &v1.LoadBalancerOptions{HealthCheck: check()}, got: checked},
 		"another path": {
 			options: &v1.LoadBalancerOptions{HealthCheck: check()}, users: map[string]string{"v/check-path": "/READY"},
-			conflict: []string{"outrigger.dev/load-balancer-health-check-path", `v/check-path="/ready"`, `"/READY"`},
+			refused: "CONFLICTING_OPTIONS", said: []string{"outrigger.dev/load-balancer-health-check-path", "v/check-path", `"/ready" and "/READY"`},
 		},
-		"an implied health check":                           {options: &v1.LoadBalancerOptions{HealthCheck: implied(check())}, got: map[string]string{}},
-		"an implied health check that the table translates": {options: &v1.LoadBalancerOptions{HealthCheck: implied(check())}, translate: true, got: checked},
-		"an implied health check that the user has": {
-			options: &v1.LoadBalancerOptions{HealthCheck: implied(check())}, translate: true, users: map[string]string{"v/check": "tcp"},
-			got: map[string]string{"v/check": "tcp"},
-		},
+		"an implied health check": {options: &v1.LoadBalancerOptions{HealthCheck: implied}, got: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var calls []*corev1.Service
-			table := vendorsTable()
-			table.HealthCheck.Implied = test.translate
-			client, _ := serving(t, Options{LoadBalancerOptions: table}, &cloud{balancers: watched{&calls}})
-			sent := service()
-			sent.Annotations, sent.LoadBalancerIp, sent.LoadBalancerOptions = test.users, test.ip, test.options
-			errs := map[string]error{}
-			balancing := v1.NewLoadBalancersServiceClient(client)
-			_, errs["get"] = balancing.GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{Context: attempt(), Service: sent, Targets: inline()})
-			_, errs["ensure"] = balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{Context: attempt(), Service: sent, Targets: inline()})
-			_, errs["update"] = balancing.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{Context: attempt(), Service: sent, Targets: inline()})
-			for call, err := range errs {
-				refused := status.Convert(err)
-				lacks := func(part string) bool { return !strings.Contains(refused.Message(), part) }
-				if (err != nil) != (test.conflict != nil) || slices.ContainsFunc(test.conflict, lacks) ||
-					err != nil && reasonIn(t, refused.Proto()) != "CONFLICTING_OPTIONS" {
-					t.Errorf("%s: %v", call, err)
+			for _, updatesNodesAlone := range []bool{false, true} {
+				var calls []*corev1.Service
+				table := vendorsTable()
+				table.UpdatesNodesAlone = func(*corev1.Service) bool { return updatesNodesAlone }
+				client, _ := serving(t, Options{LoadBalancerOptions: table}, &cloud{balancers: watched{&calls}})
+				sent := service()
+				sent.Annotations, sent.LoadBalancerIp, sent.LoadBalancerOptions = test.users, test.ip, test.options
+				errs := map[string]error{}
+				balancing := v1.NewLoadBalancersServiceClient(client)
+				_, errs["get"] = balancing.GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{Context: attempt(), Service: sent, Targets: inline()})
+				_, errs["ensure"] = balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{Context: attempt(), Service: sent, Targets: inline()})
+				_, errs["update"] = balancing.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{Context: attempt(), Service: sent, Targets: inline()})
+				made := 0
+				for call, err := range errs {
+					refused, expected := status.Convert(err), test.refused
+					if call == "update" && updatesNodesAlone {
+						expected = ""
+					}
+					if expected == "" {
+						made++
+					}
+					lacks := func(part string) bool { return !strings.Contains(refused.Message(), part) }
+					if (err == nil) != (expected == "") || reasonIn(t, refused.Proto()) != expected || err != nil && slices.ContainsFunc(test.said, lacks) {
+						t.Errorf("%s: %v", call, err)
+					}
 				}
-			}
-			if test.conflict == nil && len(calls) != 3 || test.conflict != nil && len(calls) != 0 {
-				t.Errorf("the cloud has %d calls", len(calls))
-			}
-			for _, service := range calls {
-				if !maps.Equal(service.Annotations, test.got) || service.Spec.LoadBalancerIP != test.gotIP {
-					t.Error(service.Annotations, service.Spec.LoadBalancerIP)
+				if len(calls) != made {
+					t.Errorf("the cloud has %d calls", len(calls))
 				}
-			}
-			// A load balancer is deleted in spite of a contradiction.
-			if _, err := balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: sent}); err != nil {
-				t.Error(err)
+				for _, service := range calls {
+					if test.refused == "" && (!maps.Equal(service.Annotations, test.got) || service.Spec.LoadBalancerIP != test.gotIP) {
+						t.Error(service.Annotations, service.Spec.LoadBalancerIP)
+					}
+				}
+				// A load balancer is deleted in spite of a refusal.
+				if _, err := balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: sent}); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -181,47 +211,4 @@ func (w watched) UpdateLoadBalancer(_ context.Context, _ string, service *corev1
 
 func (w watched) EnsureLoadBalancerDeleted(context.Context, string, *corev1.Service) error {
 	return nil
-}
-
-func TestAChangeThatTheCloudWouldIgnoreIsRefusedBeforeIt(t *testing.T) {
-	var calls []*corev1.Service
-	table := vendorsTable()
-	living := map[string]string{}
-	table.Current = func(context.Context, string, *corev1.Service) (map[string]string, error) { return living, nil }
-	table.Check = func(_ *corev1.Service, options *v1.LoadBalancerOptions) error {
-		if options.ProxyProtocol != v1.ProxyProtocol_PROXY_PROTOCOL_UNSPECIFIED {
-			return provider.Errorf(provider.UnsupportedFeature, "not with this type")
-		}
-		return nil
-	}
-	client, _ := serving(t, Options{LoadBalancerOptions: table}, &cloud{balancers: watched{&calls}})
-	ensure := func(options *v1.LoadBalancerOptions) (string, string) {
-		sent := service()
-		sent.LoadBalancerOptions = options
-		_, err := v1.NewLoadBalancersServiceClient(client).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
-			Context: attempt(), Service: sent, Targets: inline(),
-		})
-		refused := status.Convert(err)
-		return reasonIn(t, refused.Proto()), refused.Message()
-	}
-	internal := &v1.LoadBalancerOptions{Scheme: v1.LoadBalancerScheme_LOAD_BALANCER_SCHEME_INTERNAL}
-	for _, current := range []map[string]string{nil, {"v/internal": "true"}} {
-		living = current
-		if reason, text := ensure(internal); reason != "" {
-			t.Error(current, reason, text)
-		}
-	}
-	living = map[string]string{"v/internal": "false"}
-	if reason, text := ensure(internal); reason != "UNSUPPORTED_FEATURE" || !strings.Contains(text, "outrigger.dev/load-balancer-scheme") {
-		t.Error(reason, text)
-	}
-	if reason, text := ensure(&v1.LoadBalancerOptions{HealthCheck: check()}); reason != "" { // it is not fixed
-		t.Error(reason, text)
-	}
-	if reason, text := ensure(&v1.LoadBalancerOptions{ProxyProtocol: v1.ProxyProtocol_PROXY_PROTOCOL_V2}); reason != "UNSUPPORTED_FEATURE" || text != "not with this type" {
-		t.Error(reason, text)
-	}
-	if len(calls) != 3 {
-		t.Error(len(calls))
-	}
 }

@@ -94,9 +94,6 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 	nodes := l.memory.targets.nodesOf(targets)
 	status, err := callAbout(l, ctx, sent, "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
-			if err := l.options.check(ctx, service, sent.LoadBalancerOptions); err != nil {
-				return nil, err
-			}
 			return cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
 	switch {
@@ -191,7 +188,7 @@ func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, m
 			return *new(T), err
 		}
 		service := serviceOf(sent)
-		if err := l.options.apply(service, sent.LoadBalancerOptions); err != nil && method != "EnsureLoadBalancerDeleted" {
+		if err := l.options.translate(ctx, method, service, sent.LoadBalancerOptions); err != nil {
 			return *new(T), err
 		}
 		defer l.memory.hold(pathOf(sent))()
