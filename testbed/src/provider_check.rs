@@ -4,14 +4,16 @@ use std::{path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{Client, ResourceExt};
+use tokio::process::Command;
 
 use crate::{
     ControlPlane, Options, Passed, Result,
     check::{Checked, Steps, service_named},
     nodes::{self, Load, Machine},
     pair::Pair,
-    process::log_end,
+    process::{log_end, output},
     providers::Launch,
+    services,
 };
 
 const SERVICE: &str = "web";
@@ -32,6 +34,8 @@ pub struct ProviderCheck {
     pub services: bool,
     /// Services that it serves besides, each by its file.
     pub manifests: Vec<(PathBuf, Service)>,
+    /// A program that uses each of these Services, whose addresses are its arguments.
+    pub client: Option<PathBuf>,
     /// The provider serves routes.
     pub routes: bool,
     /// Time limit of each step.
@@ -73,8 +77,15 @@ impl ProviderCheck {
         }
         for (file, service) in &self.manifests {
             let name = service.name_any();
-            stage.serve_as(&name, service).await?;
+            let service = stage.serve_as(&name, service).await?;
             steps.done(&format!("the Service of {} is served", file.display()));
+            if let Some(client) = &self.client {
+                let mut command = Command::new(client);
+                command.args(services::addresses(&service));
+                let action = || format!("use the Service of {}", file.display());
+                output("the client", &mut command, action).await?;
+                steps.done(&format!("{} has used it", client.display()));
+            }
             stage.withdraw(&name).await?;
         }
         if let Some(node) = last {

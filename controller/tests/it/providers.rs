@@ -14,6 +14,7 @@ fn check(provider: &[&str]) -> ProviderCheck {
         nodes: vec!["first".to_owned(), "late".to_owned()],
         services: true,
         manifests: Vec::new(),
+        client: None,
         routes: true,
         timeout: DEADLINE,
     }

@@ -68,6 +68,10 @@ struct Check {
     /// Manifest of a Service that the provider serves besides, such as one with options; can be repeated.
     #[arg(long = "service", value_name = "FILE")]
     services: Vec<PathBuf>,
+    /// Program that uses the Service of each manifest, with its addresses as arguments, while it is served: clients that send
+    /// packets. It has to succeed.
+    #[arg(long, value_name = "FILE", requires = "services")]
+    client: Option<PathBuf>,
     /// Time limit of each step.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     timeout: Duration,
@@ -137,6 +141,7 @@ impl Check {
             nodes,
             services: !self.without_services,
             manifests: manifests.collect::<Result<_>>()?,
+            client: self.client,
             routes,
             timeout: self.timeout,
         };
