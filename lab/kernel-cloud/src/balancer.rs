@@ -19,12 +19,14 @@ use crate::pool::Pool;
 const HERE: &str = "/proc/thread-self/ns/net";
 
 /// How load balancers are made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The addresses that they get.
     pub pool: Pool,
     /// Clients have an address of this host at the nodes, so that replies come back through it.
     pub masquerade: bool,
+    /// Links that clients of internal load balancers come by, each a name or the beginning of names before `*`.
+    pub internal_links: Vec<String>,
     /// Port of `/healthz` of the targets of Services with `externalTrafficPolicy: Cluster`; `None`: all are healthy.
     pub cluster_health_port: Option<u16>,
     /// Time between two looks at the health of all targets.
@@ -172,15 +174,9 @@ impl Balancer {
             // The way of a packet is there before it gets the mark.
             hops::sync(&hops).await?;
         }
-        let Options {
-            pool, masquerade, ..
-        } = &self.options;
-        run(
-            "nft",
-            &["-f", "-"],
-            &script(table, key, after, &hops, pool, *masquerade),
-        )
-        .await?;
+        // A removal leaves the parts of all as they are, so that a cleanup needs no options.
+        let base = after.map_or_else(String::new, |_| self.base());
+        transact(&(base + &script(table, key, after, &hops))).await?;
         if let Some(before) = before {
             forget(before, after, &hops).await?;
         }
@@ -195,12 +191,12 @@ impl Balancer {
     pub async fn prepare(&self) -> Result<(), Failure> {
         let (_lock, table) = self.locked().await?;
         hops::sync(&table.hops).await?;
-        let Options {
-            pool, masquerade, ..
-        } = &self.options;
-        run("nft", &["-f", "-"], &base(pool, *masquerade))
-            .await
-            .map(drop)
+        transact(&self.base()).await
+    }
+
+    fn base(&self) -> String {
+        let made = &self.options;
+        base(&made.pool, made.masquerade, &made.internal_links)
     }
 
     /// Looks at the health of all targets again and again, and at the ways to them. Never returns.
@@ -272,16 +268,7 @@ impl Balancer {
         for (address, mark) in idle_hops(&table) {
             let family = Family::of(*address);
             let mark = mark.to_string();
-            delete_connections(&[
-                "-D",
-                "-f",
-                protocol_family(family),
-                "-p",
-                "udp",
-                "-m",
-                &mark,
-            ])
-            .await?;
+            delete_connections(family, &["-p", "udp", "-m", &mark]).await?;
             if !has_connections(&mark, family).await? {
                 hops.remove(address);
             }
@@ -299,7 +286,7 @@ impl Balancer {
                 format!("delete element inet {TABLE} {set} {{ {mark:#x} }}\n")
             })
             .collect();
-        run("nft", &["-f", "-"], &lines.concat()).await?;
+        transact(&lines.concat()).await?;
         hops::sync(&hops).await
     }
 
@@ -317,10 +304,15 @@ impl Balancer {
         if table.balancers.is_empty() {
             hops::sync(&BTreeMap::new()).await?;
             let lines = format!("add table inet {TABLE}\ndelete table inet {TABLE}\n");
-            run("nft", &["-f", "-"], &lines).await?;
+            transact(&lines).await?;
         }
         Ok(keys.len())
     }
+}
+
+/// Makes all of these changes of nftables, or none.
+async fn transact(script: &str) -> Result<(), Failure> {
+    run("nft", &["-f", "-"], script).await.map(drop)
 }
 
 /// Next hops that no load balancer has as a target.
@@ -353,9 +345,9 @@ async fn forget(
 ) -> Result<(), Failure> {
     for (family, address) in &before.addresses {
         let address = address.to_string();
-        let of_address = ["-D", "-f", protocol_family(*family), "-d", &address];
+        let of_address = ["-d", &address];
         if after.is_none_or(|after| after.addresses.get(family) != before.addresses.get(family)) {
-            delete_connections(&of_address).await?;
+            delete_connections(*family, &of_address).await?;
             continue;
         }
         let has_udp = before
@@ -369,33 +361,25 @@ async fn forget(
         });
         for target in gone.filter(|_| has_udp) {
             let mark = hops.get(target).copied().unwrap_or_default().to_string();
-            delete_connections(&[&of_address[..], &["-p", "udp", "-m", &mark]].concat()).await?;
+            let of_target = ["-d", &address, "-p", "udp", "-m", &mark];
+            delete_connections(*family, &of_target).await?;
         }
     }
     Ok(())
 }
 
-fn protocol_family(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
-    }
-}
-
 /// Deletes connections; that there is none is no failure.
-async fn delete_connections(args: &[&str]) -> Result<(), Failure> {
-    match run("conntrack", args, "").await {
+async fn delete_connections(family: Family, args: &[&str]) -> Result<(), Failure> {
+    let family = family.protocol();
+    let args = [&["-D", "-f", &family], args].concat();
+    match run("conntrack", &args, "").await {
         Err(failure) if !failure.says("0 flow entries") => Err(failure),
         _ => Ok(()),
     }
 }
 
 async fn has_connections(mark: &str, family: Family) -> Result<bool, Failure> {
-    let listed = run(
-        "conntrack",
-        &["-L", "-f", protocol_family(family), "-m", mark],
-        "",
-    )
-    .await?;
+    let family = family.protocol();
+    let listed = run("conntrack", &["-L", "-f", &family, "-m", mark], "").await?;
     Ok(!listed.trim().is_empty())
 }

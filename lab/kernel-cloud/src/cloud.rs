@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Failure, Lock, NAMESPACES, ip_batch, ip_list, run};
 
+/// The router's links to machines: these letters before a number.
+pub const MACHINES: &str = "m*";
+
 /// Most bytes that the kernel keeps as the alias of a link.
 const MAX_ALIAS: usize = 255;
 

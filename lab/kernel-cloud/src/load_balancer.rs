@@ -41,9 +41,9 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// IPv4.
-    V4,
+    V4 = 4,
     /// IPv6.
-    V6,
+    V6 = 6,
 }
 
 /// One load balancer.
@@ -59,6 +59,8 @@ pub struct LoadBalancer {
     pub source_ranges: Option<BTreeSet<IpNet>>,
     /// Seconds for which a client stays at its target.
     pub affinity: Option<u32>,
+    /// Only clients on the machines' side may come.
+    pub internal: bool,
     /// How each target is asked for its health; `None`: all are healthy.
     pub health: Option<Check>,
     /// Its targets, by their addresses.
@@ -86,14 +88,16 @@ impl Family {
             Self::V6
         }
     }
+
+    /// `ipv4` or `ipv6`.
+    pub(crate) fn protocol(self) -> String {
+        format!("ipv{}", self as u8)
+    }
 }
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        })
+        write!(f, "IPv{}", *self as u8)
     }
 }
 
@@ -236,6 +240,7 @@ impl LoadBalancer {
             ports,
             source_ranges: is_limited.then(|| IpNet::aggregate(&ranges).into_iter().collect()),
             affinity: (service.session_affinity == "ClientIP").then_some(timeout.max(1)),
+            internal: options::is_internal(service),
             health,
             ..Self::default()
         })
@@ -266,6 +271,8 @@ impl LoadBalancer {
             )
         };
         compare("ports", ports(self), ports(desired));
+        let internal = |one: &Self| one.internal.to_string();
+        compare("internal", internal(self), internal(desired));
         let ranges = |one: &Self| one.source_ranges.as_ref().map_or("all".to_owned(), listed);
         compare("source ranges", ranges(self), ranges(desired));
         let affinity = |one: &Self| {

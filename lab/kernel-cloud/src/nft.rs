@@ -17,6 +17,9 @@ pub const TABLE: &str = "outrigger";
 /// numbers the next hop.
 pub const MARK: u32 = 0x4f52_0000;
 
+/// The chain that only clients on the machines' side come through, and the comment of the rule that leads there.
+const INTERNAL: &str = "internal";
+
 /// The names of the objects of one load balancer and family.
 #[derive(Debug)]
 struct Names {
@@ -34,7 +37,7 @@ struct Names {
 
 impl Names {
     fn of(key: &Key, family: Family) -> Self {
-        let name = |kind: &str| format!("{kind}/{}/{}/{}", key.cluster, key.service, digit(family));
+        let name = |kind: &str| format!("{kind}/{}/{}/{}", key.cluster, key.service, family as u8);
         Self {
             chain: name("lb"),
             targets: name("targets"),
@@ -50,18 +53,11 @@ impl Names {
         let (kind, cluster, service) = (parts.next()?, parts.next()?, parts.next()?);
         let family = Family::ALL
             .into_iter()
-            .find(|family| parts.clone().eq([digit(*family)]))?;
+            .find(|family| parts.clone().eq([(*family as u8).to_string()]))?;
         let key = Key {
             cluster: cluster.to_owned(),
             service: service.to_owned(),
         };
         Some((kind, key, family))
-    }
-}
-
-fn digit(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "4",
-        Family::V6 => "6",
     }
 }

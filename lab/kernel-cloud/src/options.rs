@@ -4,7 +4,10 @@ use std::fmt;
 
 use outrigger_provider_sdk::{
     Error,
-    v1::{HealthCheckCapability, HealthCheckProtocol, LoadBalancerOptionsCapability, Service},
+    v1::{
+        HealthCheckCapability, HealthCheckProtocol, LoadBalancerOptionsCapability,
+        LoadBalancerScheme as Scheme, Service,
+    },
 };
 
 /// A check is part of a comment in nftables, of at most 127 bytes.
@@ -48,9 +51,12 @@ impl fmt::Display for Check {
     }
 }
 
-/// The options that are served.
-pub fn served() -> LoadBalancerOptionsCapability {
+/// The options that are served. A load balancer can be internal where it is known which links are the machines'.
+pub fn served(has_internal_links: bool) -> LoadBalancerOptionsCapability {
+    let schemes = [Scheme::InternetFacing, Scheme::Internal];
+    let schemes = schemes.map(i32::from).into_iter();
     LoadBalancerOptionsCapability {
+        schemes: schemes.take(1 + usize::from(has_internal_links)).collect(),
         max_requested_addresses: 2,
         health_check: Some(HealthCheckCapability {
             protocols: [HealthCheckProtocol::Tcp, HealthCheckProtocol::Http]
@@ -60,6 +66,12 @@ pub fn served() -> LoadBalancerOptionsCapability {
         }),
         ..LoadBalancerOptionsCapability::default()
     }
+}
+
+/// Returns whether the Service asks for an internal load balancer.
+pub fn is_internal(service: &Service) -> bool {
+    let options = service.load_balancer_options.as_ref();
+    options.is_some_and(|options| options.scheme() == Scheme::Internal)
 }
 
 /// The health check that the user of a Service asks for.

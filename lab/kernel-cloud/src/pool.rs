@@ -9,7 +9,7 @@ use outrigger_provider_sdk::Error;
 use crate::load_balancer::Family;
 
 /// Ranges of addresses that are sent to this host, each address to be one load balancer's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pool {
     ranges: Vec<IpNet>,
 }

@@ -1,11 +1,8 @@
 //! `provider-linux cleanup`.
 
-use std::time::Duration;
-
 use clap::Args;
 use outrigger_provider_linux::balancer::{Balancer, Options};
 use outrigger_provider_linux::clean_up_routes;
-use outrigger_provider_linux::pool::Pool;
 use outrigger_provider_sdk::BoxError;
 
 use super::{Place, runtime};
@@ -23,13 +20,7 @@ pub(crate) struct CleanUp {
 impl CleanUp {
     pub(crate) fn run(self) -> Result<(), BoxError> {
         self.place.enter()?;
-        let balancer = Balancer::new(Options {
-            pool: Pool::new(&[]),
-            masquerade: false,
-            cluster_health_port: None,
-            health_interval: Duration::MAX,
-            start_of_host: String::new(),
-        });
+        let balancer = Balancer::new(Options::default());
         runtime()?.block_on(async {
             let count = balancer.clean_up(&self.cluster).await?;
             clean_up_routes(&self.cluster).await?;

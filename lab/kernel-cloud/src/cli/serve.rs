@@ -7,7 +7,7 @@ use clap::Args;
 use ipnet::IpNet;
 use outrigger_provider_linux::LinuxProvider;
 use outrigger_provider_linux::balancer::Options;
-use outrigger_provider_linux::cloud::Cloud;
+use outrigger_provider_linux::cloud::{Cloud, MACHINES};
 use outrigger_provider_linux::kernel;
 use outrigger_provider_linux::pool::Pool;
 use outrigger_provider_sdk::{BoxError, EndpointArgs};
@@ -31,6 +31,11 @@ pub(crate) struct Serve {
     #[arg(long)]
     masquerade: bool,
 
+    /// Links that clients of internal load balancers come by, each a name or `PREFIX*`, besides those of the cloud's machines.
+    /// Without a link internal load balancers are refused
+    #[arg(long, value_delimiter = ',', value_name = "LINK")]
+    internal_links: Vec<String>,
+
     /// Port on which each target of a Service with externalTrafficPolicy Cluster answers /healthz: kube-proxy's; 0: no
     /// target is asked
     #[arg(long, default_value_t = 10256, value_name = "PORT")]
@@ -46,9 +51,12 @@ impl Serve {
         outrigger_provider_sdk::init_logging();
         let cloud = self.place.enter()?;
         forwards()?;
+        let mut internal_links = self.internal_links;
+        internal_links.extend(cloud.is_some().then(|| MACHINES.to_owned()));
         let options = Options {
             pool: Pool::new(&self.pool),
             masquerade: self.masquerade,
+            internal_links,
             cluster_health_port: Some(self.cluster_health_port).filter(|port| *port > 0),
             health_interval: Duration::from_millis(self.health_interval),
             start_of_host: fs::read_to_string("/proc/sys/kernel/random/boot_id")?

@@ -134,10 +134,12 @@ fn each_difference_is_named_and_health_is_none() {
         .for_each(|target| target.healthy = true);
     assert_eq!(held.differences(&desired), <[String; 0]>::default());
     desired.affinity = Some(60);
+    desired.internal = true;
     desired.targets.clear();
     assert_eq!(
         held.differences(&desired),
         [
+            "internal: false, asked for: true",
             "session affinity: none, asked for: 60 s",
             "targets: 10.0.0.1 (), asked for: none"
         ]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::{MARK, Names, TABLE, Table, digit};
+use super::{INTERNAL, MARK, Names, TABLE, Table};
 use crate::load_balancer::{Family, Key, LoadBalancer};
 use crate::pool::Pool;
 
@@ -14,7 +14,8 @@ const KEPT: &str = "ct mark & 0xffff0000 == 0x4f520000 meta mark set ct mark";
 /// Most clients whose target is remembered, for each Service and family.
 const CLIENTS: u32 = 65_536;
 
-/// Commands that make of `table` what it is to be: `after` for the load balancer of this key, `None` to remove it.
+/// Commands that make of `table` what it is to be: `after` for the load balancer of this key, `None` to remove it. Before one
+/// that is made stands [`base`].
 ///
 /// All targets of `after` are in `hops`, the marks of next hops.
 pub fn script(
@@ -22,10 +23,8 @@ pub fn script(
     key: &Key,
     after: Option<&LoadBalancer>,
     hops: &BTreeMap<IpAddr, u32>,
-    pool: &Pool,
-    masquerade: bool,
 ) -> String {
-    let mut script = base(pool, masquerade);
+    let mut script = String::new();
     let before = table.balancers.get(key);
     for family in Family::ALL {
         let was = before.filter(|one| one.addresses.contains_key(&family));
@@ -40,13 +39,10 @@ pub fn script(
                 .filter(|(address, _)| Family::of(**address) == family)
             {
                 if !table.hops.contains_key(address) {
-                    line(
-                        &mut script,
-                        &format!(
-                            "add element inet {TABLE} hops{} {{ {mark:#x} : {address} }}",
-                            digit(family)
-                        ),
-                    );
+                    let n = family as u8;
+                    let hop =
+                        format!("add element inet {TABLE} hops{n} {{ {mark:#x} : {address} }}");
+                    line(&mut script, &hop);
                 }
             }
             publish(&mut script, key, &names, family, is, hops);
@@ -61,7 +57,7 @@ fn line(script: &mut String, text: &str) {
 }
 
 /// The parts that all load balancers share. Repeated in each transaction, so that whatever was lost is back.
-pub fn base(pool: &Pool, masquerade: bool) -> String {
+pub fn base(pool: &Pool, masquerade: bool, internal_links: &[String]) -> String {
     let mut script = format!("add table inet {TABLE}\n");
     let mut add = |text: &str| {
         line(
@@ -70,7 +66,7 @@ pub fn base(pool: &Pool, masquerade: bool) -> String {
         );
     };
     for family in Family::ALL {
-        let (n, kind) = (digit(family), kind(family));
+        let (n, kind) = (family as u8, kind(family));
         add(&format!("add map TABLE hops{n} {{ type mark : {kind}; }}"));
         add(&format!(
             "add map TABLE ports{n} {{ type {kind} . inet_proto . inet_service : verdict; }}"
@@ -88,8 +84,18 @@ pub fn base(pool: &Pool, masquerade: bool) -> String {
             ));
         }
     }
-    add("add chain TABLE balance");
-    add("flush chain TABLE balance");
+    for chain in ["refuse", INTERNAL, "balance"] {
+        add(&format!("add chain TABLE {chain}"));
+        add(&format!("flush chain TABLE {chain}"));
+    }
+    add("add rule TABLE refuse meta l4proto tcp reject with tcp reset");
+    add("add rule TABLE refuse reject");
+    for link in internal_links {
+        add(&format!(
+            "add rule TABLE {INTERNAL} iifname \"{link}\" return"
+        ));
+    }
+    add(&format!("add rule TABLE {INTERNAL} goto refuse"));
     for (hook, kind) in [("prerouting", "filter"), ("output", "route")] {
         add(&format!(
             "add chain TABLE {hook} {{ type {kind} hook {hook} priority mangle; }}"
@@ -98,7 +104,7 @@ pub fn base(pool: &Pool, masquerade: bool) -> String {
         add(&format!("add rule TABLE {hook} jump balance"));
     }
     for family in Family::ALL {
-        let (n, ip) = (digit(family), header(family));
+        let (n, ip) = (family as u8, header(family));
         add(&format!(
             "add rule TABLE balance {ip} daddr . meta l4proto . th dport vmap @ports{n}"
         ));
@@ -107,10 +113,7 @@ pub fn base(pool: &Pool, masquerade: bool) -> String {
             "add rule TABLE balance {ip} daddr @addresses{n} ct state related {KEPT} accept"
         ));
         add(&format!(
-            "add rule TABLE balance {ip} daddr @pool{n} meta l4proto tcp reject with tcp reset"
-        ));
-        add(&format!(
-            "add rule TABLE balance {ip} daddr @pool{n} reject"
+            "add rule TABLE balance {ip} daddr @pool{n} goto refuse"
         ));
     }
     add("add chain TABLE postrouting { type nat hook postrouting priority srcnat; }");
@@ -131,55 +134,39 @@ fn withdraw(
     was: &LoadBalancer,
     is: Option<&LoadBalancer>,
 ) {
-    let n = digit(family);
+    let n = family as u8;
     let Some(address) = was.addresses.get(&family) else {
         return;
     };
+    let mut add = |text: String| line(script, &text);
     let keeps_address = is.is_some_and(|is| is.addresses.get(&family) == Some(address));
     for (protocol, port) in &was.ports {
         if !keeps_address || is.is_some_and(|is| !is.ports.contains(&(*protocol, *port))) {
-            line(
-                script,
-                &format!(
-                    "delete element inet {TABLE} ports{n} {{ {address} . {protocol} . {port} }}"
-                ),
-            );
+            add(format!(
+                "delete element inet {TABLE} ports{n} {{ {address} . {protocol} . {port} }}"
+            ));
         }
     }
     if !keeps_address {
-        line(
-            script,
-            &format!("delete element inet {TABLE} addresses{n} {{ {address} }}"),
-        );
+        add(format!(
+            "delete element inet {TABLE} addresses{n} {{ {address} }}"
+        ));
     }
     // A part that was deleted by hand is made first.
-    line(
-        script,
-        &format!(
-            "add chain inet {TABLE} {0}\nflush chain inet {TABLE} {0}",
-            names.chain
-        ),
-    );
+    add(format!("add chain inet {TABLE} {}", names.chain));
+    add(format!("flush chain inet {TABLE} {}", names.chain));
     if was.source_ranges.is_some() {
-        line(script, &format!("delete set inet {TABLE} {}", names.ranges));
+        add(format!("delete set inet {TABLE} {}", names.ranges));
     }
     if was.affinity.is_some() && is.is_none_or(|is| is.affinity != was.affinity) {
-        line(
-            script,
-            &format!("delete map inet {TABLE} {}", names.clients),
-        );
+        add(format!("delete map inet {TABLE} {}", names.clients));
     }
     for set in [&names.targets, &names.healthy] {
-        line(
-            script,
-            &format!("add set inet {TABLE} {set} {{ type mark; }}\ndelete set inet {TABLE} {set}"),
-        );
+        add(format!("add set inet {TABLE} {set} {{ type mark; }}"));
+        add(format!("delete set inet {TABLE} {set}"));
     }
     if is.is_none() {
-        line(
-            script,
-            &format!("delete chain inet {TABLE} {}", names.chain),
-        );
+        add(format!("delete chain inet {TABLE} {}", names.chain));
     }
 }
 
@@ -191,7 +178,7 @@ fn publish(
     is: &LoadBalancer,
     hops: &BTreeMap<IpAddr, u32>,
 ) {
-    let (n, kind) = (digit(family), kind(family));
+    let (n, kind) = (family as u8, kind(family));
     let Some(address) = is.addresses.get(&family) else {
         return;
     };
@@ -267,6 +254,9 @@ fn publish(
 fn rules(names: &Names, family: Family, is: &LoadBalancer, healthy: &[String]) -> Vec<String> {
     let ip = header(family);
     let mut rules = vec![format!("counter comment \"{}\"", is.name)];
+    if is.internal {
+        rules.push(format!("jump {INTERNAL} comment \"{INTERNAL}\""));
+    }
     if is.source_ranges.is_some() {
         rules.push(format!("{ip} saddr != @{} drop", names.ranges));
     }
@@ -277,8 +267,7 @@ fn rules(names: &Names, family: Family, is: &LoadBalancer, healthy: &[String]) -
         health.unwrap_or_default()
     ));
     if healthy.is_empty() {
-        rules.push("meta l4proto tcp reject with tcp reset".to_owned());
-        rules.push("reject".to_owned());
+        rules.push("goto refuse".to_owned());
         return rules;
     }
     // A connection that has no answer yet stays at its target only while that is healthy.
@@ -318,8 +307,14 @@ impl Table {
         let Some(balancer) = self.balancers.get(key) else {
             return true;
         };
-        let jumps = ["prerouting", "output"].map(|hook| self.rules.get(hook).copied());
-        if jumps != [Some(1); 2] || self.rules.get("balance") != Some(&8) {
+        let of_all = [
+            ("prerouting", 1),
+            ("output", 1),
+            ("balance", 6),
+            ("refuse", 2),
+        ];
+        let is_whole = |(chain, count): &(&str, usize)| self.rules.get(*chain) == Some(count);
+        if !of_all.iter().all(is_whole) || !self.rules.contains_key(INTERNAL) {
             return false;
         }
         balancer.addresses.keys().all(|family| {
@@ -336,11 +331,8 @@ impl Table {
 }
 
 /// The type of addresses in nftables.
-fn kind(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4_addr",
-        Family::V6 => "ipv6_addr",
-    }
+fn kind(family: Family) -> String {
+    format!("{}_addr", family.protocol())
 }
 
 /// The name of the header in nftables.

@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MARK, Names};
+use super::{INTERNAL, MARK, Names};
 use crate::load_balancer::{Family, Key, LoadBalancer, Protocol, Target};
 use crate::options::Check;
 
@@ -125,6 +125,8 @@ impl Table {
             let balancer = self.balancers.entry(key).or_default();
             if let Some(check) = rule.comment.strip_prefix("health ") {
                 balancer.health = Check::parse(check);
+            } else if rule.comment == INTERNAL {
+                balancer.internal = true;
             } else if rule.comment.contains('/') {
                 balancer.name = rule.comment;
             }

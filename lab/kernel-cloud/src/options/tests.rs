@@ -46,6 +46,25 @@ fn requested_addresses_are_the_named_ones_and_an_annotation_may_only_say_the_sam
     }
 }
 
+#[test]
+fn a_load_balancer_is_internal_by_its_scheme_which_takes_links_of_machines() {
+    let schemes = [
+        Scheme::Unspecified,
+        Scheme::InternetFacing,
+        Scheme::Internal,
+    ];
+    let internal = schemes.map(|scheme| {
+        let options = LoadBalancerOptions {
+            scheme: scheme.into(),
+            ..LoadBalancerOptions::default()
+        };
+        is_internal(&service(options, ""))
+    });
+    assert_eq!(internal, [false, false, true]);
+    let served = [false, true].map(|has_links| served(has_links).schemes);
+    assert_eq!(served, [vec![1], vec![1, 2]]);
+}
+
 fn checked(check: HealthCheck) -> Result<Option<Check>, Error> {
     let options = LoadBalancerOptions {
         health_check: Some(check),

@@ -22,7 +22,7 @@ impl LoadBalancers for LinuxProvider {
             plan: true,
             // The kernel forgets them with the next start of the host, which has another name then.
             configuration_revision: format!("2-{health}-{masquerade}-{start}"),
-            options: Some(options::served()),
+            options: Some(options::served(!made.internal_links.is_empty())),
             ..v1::LoadBalancersCapability::default()
         }
     }

@@ -89,11 +89,7 @@ fn cleanup_removes_what_is_marked_with_the_cluster_and_nothing_else() {
     };
     ensure("cluster-1");
     ensure("cluster-2");
-    inside(
-        &rig.cloud.router(),
-        &["nft", "add", "table", "inet", "of-another"],
-    )
-    .unwrap();
+    inside(&rig.cloud.router(), &["nft", "add table inet of-another"]).unwrap();
     assert_eq!(
         clean_up("cluster-1"),
         "removed 1 load balancers, and all routes, of the cluster cluster-1\n"

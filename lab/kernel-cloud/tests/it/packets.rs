@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use std::thread;
 
 use outrigger_provider_linux::LinuxProvider;
+use outrigger_provider_linux::cloud::Machine;
 use outrigger_provider_sdk::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HealthCheck,
     HealthCheckProtocol, LoadBalancerAnswer,
     LoadBalancerDisposition::{Differs, Ready},
-    LoadBalancerIngress, LoadBalancerOptions, LoadBalancerStatus, Service,
+    LoadBalancerIngress, LoadBalancerOptions, LoadBalancerScheme, LoadBalancerStatus, Service,
     UpdateLoadBalancerNodesRequest,
 };
 use outrigger_provider_sdk::{LoadBalancers as _, Targets};
@@ -19,6 +20,11 @@ use crate::rig::{Connection, Datagrams, Rig, Server, context, inside, service, t
 
 const V4: &str = "198.51.100.0";
 const V6: &str = "2001:db8:1::";
+
+const FLUSH: [&str; 2] = [
+    "nft",
+    "flush chain inet outrigger lb/cluster-1/uid-of-web/4",
+];
 
 async fn get(
     provider: &LinuxProvider,
@@ -81,7 +87,7 @@ fn round(rig: &Rig, provider: &LinuxProvider) {
 }
 
 /// Two servers and a client.
-fn machines(rig: &Rig) -> (Server, Server, outrigger_provider_linux::cloud::Machine) {
+fn machines(rig: &Rig) -> (Server, Server, Machine) {
     let [one, two] =
         ["worker-1", "worker-2"].map(|name| Server::start(rig.machine(name), &[V4, V6], &[80, 53]));
     (one, two, rig.machine("client"))
@@ -89,6 +95,10 @@ fn machines(rig: &Rig) -> (Server, Server, outrigger_provider_linux::cloud::Mach
 
 fn answers<T: Ord>(count: usize, ask: impl FnMut(usize) -> T) -> BTreeSet<T> {
     (0..count).map(ask).collect()
+}
+
+fn is_refused(client: &Machine, address: &str, port: u16) -> bool {
+    tcp(client, address, port) == Err(ErrorKind::ConnectionRefused)
 }
 
 #[test]
@@ -122,14 +132,8 @@ fn connections_of_both_families_and_protocols_are_spread_over_the_targets() {
     assert_eq!(client_at_server, client.addresses[0].to_string());
     // A machine is a client too, and a port that is none of the Service is refused.
     assert!(tcp(&rig.machine("worker-3"), V4, 80).is_ok());
-    assert_eq!(
-        tcp(&client, V4, 81).unwrap_err(),
-        ErrorKind::ConnectionRefused
-    );
-    assert_eq!(
-        tcp(&client, "198.51.100.7", 80).unwrap_err(),
-        ErrorKind::ConnectionRefused
-    );
+    assert!(is_refused(&client, V4, 81));
+    assert!(is_refused(&client, "198.51.100.7", 80));
     let delete = DeleteLoadBalancerRequest {
         service: Some(web),
         ..DeleteLoadBalancerRequest::default()
@@ -140,10 +144,7 @@ fn connections_of_both_families_and_protocols_are_spread_over_the_targets() {
             .await
     })
     .unwrap();
-    assert_eq!(
-        tcp(&client, V4, 80).unwrap_err(),
-        ErrorKind::ConnectionRefused
-    );
+    assert!(is_refused(&client, V4, 80));
 }
 
 #[test]
@@ -193,18 +194,7 @@ fn a_provider_that_starts_again_finds_what_another_one_has_made_and_cleans_it_up
     ensure(&rig, &second, &web, &targets(&[&one, &two]));
     assert_eq!(rig.traces(), before, "nothing was written");
     // A chain that was flushed by hand is seen, and made again.
-    inside(
-        &rig.cloud.router(),
-        &[
-            "nft",
-            "flush",
-            "chain",
-            "inet",
-            "outrigger",
-            "lb/cluster-1/uid-of-web/4",
-        ],
-    )
-    .unwrap();
+    inside(&rig.cloud.router(), &FLUSH).unwrap();
     let observed = rig.in_router(async || get(&second, &web, None).await);
     assert_eq!(observed.disposition(), Differs, "{observed:?}");
     ensure(&rig, &second, &web, &targets(&[&one, &two]));
@@ -295,13 +285,45 @@ fn a_service_has_the_address_and_the_health_check_that_it_asks_for() {
     assert_eq!(answered(), workers(&["worker-1"]));
     // Neither server answers HTTP.
     ensure(&rig, &provider, &checked(HealthCheckProtocol::Http), &both);
-    assert_eq!(
-        tcp(&client, ADDRESS, 80).unwrap_err(),
-        ErrorKind::ConnectionRefused
-    );
+    assert!(is_refused(&client, ADDRESS, 80));
     // Taken back, the check is the provider's own, and the address stays.
     assert_eq!(ensure(&rig, &provider, &plain, &both), addresses);
     assert_eq!(answered(), workers(&["worker-1", "worker-2"]));
+}
+
+#[test]
+fn an_internal_load_balancer_serves_the_machines_and_refuses_a_client_outside() {
+    let Some(rig) = Rig::new("tscheme") else {
+        return;
+    };
+    let (one, two, machine) = machines(&rig);
+    let outside = rig.machine("outside");
+    // Its link is none of a machine from here on.
+    let link = &outside.link;
+    let rename = format!("ip link set {link} down && ip link set {link} name uplink up");
+    inside(&rig.cloud.router(), &["sh", "-c", &rename]).unwrap();
+    let provider = rig.provider();
+    let both = targets(&[&one, &two]);
+    let plain = service("web", &[("TCP", 80)], &["IPv4", "IPv6"]);
+    let options = LoadBalancerOptions {
+        scheme: LoadBalancerScheme::Internal.into(),
+        ..LoadBalancerOptions::default()
+    };
+    let internal = Service {
+        load_balancer_options: Some(options),
+        ..plain.clone()
+    };
+    ensure(&rig, &provider, &plain, &both);
+    let mut open = Connection::open(&outside, V4, 80).unwrap();
+    for (web, is_internal) in [(&internal, true), (&plain, false)] {
+        ensure(&rig, &provider, web, &both);
+        for address in [V4, V6] {
+            assert!(tcp(&machine, address, 80).is_ok(), "{address}");
+            assert_eq!(is_refused(&outside, address, 80), is_internal, "{address}");
+        }
+        // A connection that was open is cut.
+        assert!(open.ask().is_err());
+    }
 }
 
 #[test]
@@ -315,15 +337,8 @@ fn a_part_that_was_deleted_by_hand_is_back_after_a_round() {
     ensure(&rig, &provider, &web, &targets(&[&one]));
     let router = rig.cloud.router();
     for deletion in [
-        &[
-            "nft",
-            "flush",
-            "chain",
-            "inet",
-            "outrigger",
-            "lb/cluster-1/uid-of-web/4",
-        ][..],
-        &["nft", "flush", "chain", "inet", "outrigger", "prerouting"],
+        &FLUSH[..],
+        &["nft", "flush chain inet outrigger prerouting"],
         &["ip", "rule", "delete", "priority", "21320"],
     ] {
         inside(&router, deletion).unwrap();

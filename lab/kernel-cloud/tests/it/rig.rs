@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use outrigger_provider_linux::balancer::Options;
-use outrigger_provider_linux::cloud::{Cloud, Machine, NewMachine};
+use outrigger_provider_linux::cloud::{Cloud, MACHINES, Machine, NewMachine};
 use outrigger_provider_linux::load_balancer::internal;
 use outrigger_provider_linux::pool::Pool;
 use outrigger_provider_linux::{LinuxProvider, kernel};
@@ -68,9 +68,9 @@ impl Rig {
                 "2001:db8:1::/124".parse().unwrap(),
             ]),
             masquerade,
-            cluster_health_port: None,
+            internal_links: vec![MACHINES.to_owned()],
             health_interval: Duration::from_millis(100),
-            start_of_host: String::new(),
+            ..Options::default()
         };
         LinuxProvider::new(options, Some(self.cloud.clone()))
     }

@@ -40,9 +40,10 @@ fn balancers() -> impl Strategy<Value = LoadBalancer> {
     let options = (
         prop::option::of(1..100_000_u32),
         prop::option::of((1..=u16::MAX, prop::option::of("/[!#-~]{0,99}"))),
+        any::<bool>(),
     );
     (families, 0..=15_u8, ports, targets, ranges, options).prop_map(
-        |(families, number, ports, targets, ranges, (affinity, health))| {
+        |(families, number, ports, targets, ranges, (affinity, health, internal))| {
             let health = health.map(|(port, path)| Check { port, path });
             let targets = families.iter().flat_map(|family| {
                 targets.iter().map(|(number, healthy)| {
@@ -73,6 +74,7 @@ fn balancers() -> impl Strategy<Value = LoadBalancer> {
                 ports,
                 source_ranges,
                 affinity,
+                internal,
                 health: health.clone(),
                 targets: targets.collect::<BTreeMap<_, _>>(),
             }
