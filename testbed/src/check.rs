@@ -1,4 +1,8 @@
 //! Steps of a check with a controller and a provider: how long each took, and what it waits for.
+//!
+//! [`crate::provider_check`] and the lab implement [`Checked`] for the processes that they run and get its waits: each ends
+//! when the cluster has the state, when a process has ended by itself, or after the time limit, with the last state and
+//! both logs.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,7 @@
 //! The commands of `outrigger-testbed`.
+//!
+//! Each command is a module with its flags and its `run`; the programs in `bin` parse and call them. Results go to standard
+//! output, for scripts; progress and advice go to standard error.
 
 mod conformance;
 mod provider_check;

@@ -1,4 +1,8 @@
 //! etcd and kube-apiserver, started, stopped and talked to.
+//!
+//! A test starts a [`ControlPlane`] or takes the [shared](crate::shared()) one, gets clients and kubeconfigs of any user
+//! from it, and drops it. RBAC holds as in a cluster, so that a controller that lacks a right fails here too. No controller
+//! and no scheduler runs, except those that the caller starts.
 
 mod components;
 
@@ -59,8 +63,8 @@ impl Default for Options {
     }
 }
 
-/// A running etcd and kube-apiserver with RBAC, and Node authorization and `NodeRestriction` for kubelets, on loopback unless
-/// [`Options::address`] is another.
+/// A running etcd and kube-apiserver with RBAC, and Node authorization and `NodeRestriction` for kubelets, on loopback
+/// unless [`Options::address`] is another.
 ///
 /// No process outlives it: dropping it kills both, and so does the end of the process
 /// that owns it, however that comes about (return, panic, Ctrl-C, `kill -9`). Its

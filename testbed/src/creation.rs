@@ -1,4 +1,7 @@
 //! Objects that are created, and how long each waits until it is ready.
+//!
+//! The measurements of nodes and of Services, and the demo, create through it: the time of an object runs from the answer
+//! to its creation until a watch shows it ready.
 
 use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
 

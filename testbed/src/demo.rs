@@ -1,15 +1,16 @@
-//! `cargo demo`: everything from nothing to nodes with routes, reachable Services and a volume in its zone, in one command.
+//! `cargo demo`: everything from nothing to nodes with routes and reachable Services, in one command.
 //!
 //! ```text
-//!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► volumes ─► report
+//!  programs ─► stage: control plane ─► provider ─► controller ─► live: nodes ─► services ─► report
 //! ```
 //!
 //! - `programs` builds missing programs, `stage` runs the processes and ends them again,
-//! - `cluster` is the API server: the demo's, or an existing one,
 //! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
-//! - `volumes` makes a volume by hand and watches it get its labels,
 //! - `report` prints the result, `narrator` the progress.
+//!
+//! The program parses [`Demo`] and calls [`run`]. It stays for the user to play, unless `--once` is given; at its end, also
+//! after an error or a signal, nothing is left.
 
 mod error;
 mod live;

@@ -1,4 +1,5 @@
-//! Errors of the testbed, for the engineer who runs the test.
+//! Errors of the testbed, for the engineer who runs the test: each names the component or the object, what happened, and
+//! what to do.
 
 use std::{
     io,

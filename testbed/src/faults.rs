@@ -7,11 +7,28 @@
 //!                test
 //! ```
 //!
-//! Requests that no rule matches go to the real API server, and their answers come back unchanged.
-//! The proxy speaks plain HTTP/1.1 on loopback and adds its own client certificate, so that every
-//! caller is the user that the proxy was started for; a request with a bearer token is passed on
-//! without the certificate and counts as the token's owner. Connection upgrades (exec,
-//! port-forward) are not passed on. Events of watches are lines of JSON.
+//! Requests that no rule matches go to the real API server, and their answers come back unchanged. The proxy speaks plain
+//! HTTP/1.1 on loopback and adds its own client certificate, so that every caller is the user that the proxy was started
+//! for; a request with a bearer token is passed on without the certificate and counts as the token's owner. Connection
+//! upgrades (exec, port-forward) are not passed on. Events of watches are lines of JSON.
+//!
+//! A test injects a [`Rule`], which is narrowed down to the requests that it is about, and waits for [`Recorded`] requests
+//! instead of a time. Rules match in the order of their injection.
+//!
+//! ```
+//! use http::Method;
+//! use outrigger_testbed::faults::{Cut, Fault, Rule};
+//!
+//! // The second status write of a Node fails, and each watch of Nodes ends after ten events.
+//! let write = Rule::new(Fault::too_many_requests(1))
+//!     .method(Method::PATCH)
+//!     .path_contains("/nodes/")
+//!     .path_ends("/status")
+//!     .skip(1)
+//!     .times(1);
+//! let watch = Rule::new(Fault::CutWatch { after: 10, cut: Cut::Expired }).path_contains("/nodes");
+//! # let _ = (write, watch);
+//! ```
 
 mod forward;
 mod record;

@@ -1,4 +1,4 @@
-//! Objects as they change: a list, then a watch, then again.
+//! Objects as they change: a list, then a watch, then again, until the caller has seen enough and drops it.
 
 use std::{convert::Infallible, fmt::Debug, pin::pin, time::Duration};
 

@@ -1,4 +1,6 @@
 //! The certificates of a control plane, and the client identities that it signs.
+//!
+//! Each control plane has an authority of its own, whose key is in memory. A kubeconfig has everything inside it.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rcgen::{

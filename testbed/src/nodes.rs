@@ -1,4 +1,20 @@
 //! Nodes as a kubelet with `--cloud-provider=external` registers them, without machines.
+//!
+//! Tests, measurements and the demo describe a [`Machine`] and [register](register()) it; the controller under test does
+//! the rest. The objects have the size and the fields of real ones. Nothing sends heartbeats.
+//!
+//! ```
+//! use outrigger_testbed::nodes::{Machine, Readiness, is_tainted};
+//!
+//! let machine = Machine::new("node-1")
+//!     .provided_ip("10.0.0.5".parse()?)
+//!     .readiness(Readiness::NotReady)
+//!     .label("topology.example.com/rack", "r1");
+//! let node = machine.node("2026-01-01T00:00:00Z".parse()?);
+//! assert!(is_tainted(&node));
+//! assert_eq!(node.spec.and_then(|spec| spec.provider_id), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod images;
 mod load;

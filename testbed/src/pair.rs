@@ -1,4 +1,7 @@
 //! A provider and the controller in front of it, as processes.
+//!
+//! The demo and the checks start a [`Pair`] against a control plane of theirs; the provider is reached at a socket in a
+//! directory that goes with the pair. There is no election, so that the controller acts at once.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,6 @@
-//! Prometheus' reading of a scrape.
+//! Prometheus' reading of a scrape, by its own parser and the linter of `promtool`, built once with Go.
+//!
+//! A test of `/metrics` calls [`check`] and expects no complaint.
 
 use std::process::Stdio;
 

@@ -1,4 +1,11 @@
-//! A provider in any language behind the controller, on a real API server.
+//! A provider in any language behind the controller, on a real API server: the steps of `check-provider`.
+//!
+//! ```text
+//!  control plane ─► pair ─► Nodes ─► a Service ─► the provider is killed, one more Node ─► routes ─► the Service goes
+//! ```
+//!
+//! The command fills [`ProviderCheck`] and prints each step that passes. Only the cluster is looked at, so that every
+//! provider that keeps to the contract passes, whatever its cloud and its language.
 
 use std::{path::PathBuf, time::Duration};
 

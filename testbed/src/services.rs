@@ -1,4 +1,16 @@
 //! Services that want a load balancer, as many as you like, and how long each waits for its address.
+//!
+//! Measurements, scenarios and the demo make them through [`Exposure`] and delete them through [`delete_all`], which waits
+//! until their load balancers are gone. A Service is served ([`is_served`]) once it has an address and this controller's
+//! condition `Provisioned`.
+//!
+//! ```
+//! use outrigger_testbed::services::{balanced, is_served, numbered};
+//!
+//! let services: Vec<_> = numbered("web-", 2).map(|name| balanced(&name, ("team", "a"))).collect();
+//! assert_eq!(services[1].metadata.name.as_deref(), Some("web-00001"));
+//! assert!(!is_served(&services[1]));
+//! ```
 
 use std::{collections::BTreeSet, time::Duration};
 

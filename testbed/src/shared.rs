@@ -1,4 +1,4 @@
-//! One control plane for all tests of a process.
+//! One control plane for all tests of a process, since a start takes seconds.
 
 use tokio::sync::OnceCell;
 

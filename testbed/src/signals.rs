@@ -1,4 +1,4 @@
-//! Termination signals.
+//! Termination signals, caught so that everything that was started is ended in order.
 
 use std::{future::poll_fn, io, task::Poll};
 

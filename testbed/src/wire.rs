@@ -1,5 +1,6 @@
-//! Single requests, without decoding the answer: load generators share their processors with what
-//! is measured.
+//! Single requests, without decoding the answer: load generators share their processors with what is measured.
+//!
+//! [`post`], [`patch`] and [`delete`] send one request each and repeat nothing; `what` names the object in errors.
 
 use http::{
     Method, Request,

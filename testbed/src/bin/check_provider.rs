@@ -1,4 +1,5 @@
-//! A provider in any language behind the controller, on a real API server; see `check-provider --help`.
+//! A provider in any language behind the controller, on a real API server; see `check-provider --help`, and
+//! [`outrigger_testbed::provider_check`] for its steps.
 
 use std::process::ExitCode;
 

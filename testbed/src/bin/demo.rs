@@ -1,4 +1,5 @@
-//! `cargo demo`: nodes being initialised, on a real API server; see `--help`.
+//! `cargo demo`: Nodes with routes and reachable Services, on a real API server; see `--help`, and
+//! [`outrigger_testbed::demo`].
 
 use std::process::ExitCode;
 

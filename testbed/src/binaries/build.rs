@@ -1,4 +1,4 @@
-//! Builds a program with Go, once.
+//! Builds a program with Go, once: a lock keeps several processes from building it together, and the path has its version.
 
 mod progress;
 

@@ -1,4 +1,5 @@
-//! `outrigger-testbed conformance`.
+//! `outrigger-testbed conformance`: builds a provider of this repository, starts it with its cloud, and runs the
+//! conformance suite against it.
 
 use std::path::Path;
 

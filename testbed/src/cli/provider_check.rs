@@ -1,4 +1,5 @@
-//! `check-provider`, and `outrigger-testbed check-provider` for the providers of this repository.
+//! `check-provider`, and `outrigger-testbed check-provider` for the providers of this repository: the flags of
+//! [`crate::provider_check`], and its output.
 
 use std::{
     fs, io,
@@ -20,8 +21,8 @@ use crate::{
 /// Runs a provider, in any language, behind Outrigger's controller on an etcd and a kube-apiserver of its own: Nodes are
 /// initialised, a Service is served and deleted, routes are made, and the provider is killed on the way.
 ///
-/// etcd and kube-apiserver are those of `KUBEBUILDER_ASSETS`, else those that setup-envtest has installed, else the archive that
-/// is published for envtest, which is downloaded once.
+/// etcd and kube-apiserver are those of `KUBEBUILDER_ASSETS`, else those that setup-envtest has installed, else the archive
+/// that is published for envtest, which is downloaded once.
 #[derive(Debug, Parser)]
 #[command(name = "check-provider", version, max_term_width = 100)]
 pub struct CheckProvider {

@@ -1,4 +1,4 @@
-//! `outrigger-testbed services`.
+//! `outrigger-testbed services`: makes or deletes many Services on any cluster and measures how long they wait.
 
 use std::{path::PathBuf, time::Duration};
 

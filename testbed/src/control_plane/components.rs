@@ -1,4 +1,4 @@
-//! The files and command lines of the control plane's components.
+//! The files and command lines of the control plane's components; what is not as in production is commented here.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -1,4 +1,4 @@
-//! Errors of a demo.
+//! Errors of a demo, for readers who try the project: each says what to do next.
 
 use std::{process::ExitStatus, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Nodes register, and a watch sees them become usable.
+//! Nodes register, and a watch sees them become usable: without the taint, and with routes where the provider serves them.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The processes of a demo.
+//! The processes of a demo: control plane, provider and controller, which end together.
 
 use std::{path::PathBuf, time::Duration};
 

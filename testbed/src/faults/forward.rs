@@ -1,4 +1,4 @@
-//! One request: looked up in the rules, passed on, answered.
+//! One request: recorded, looked up in the rules, passed on, answered.
 
 use std::{io, sync::Arc};
 

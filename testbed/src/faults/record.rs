@@ -1,4 +1,4 @@
-//! The recorded requests of clients.
+//! The recorded requests of clients, in the order of their arrival, and a way to wait for them.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header::USER_AGENT, request::Parts};

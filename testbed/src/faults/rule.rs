@@ -1,4 +1,6 @@
 //! Rules: a fault, and the requests that it hits.
+//!
+//! A rule that has met as many requests as it may acts no more and stays; [`Injected`] says how many those were.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Many nodes at once.
+//! Many nodes at once: registered or deleted in parallel, at a rate if there is one, with progress.
 
 use std::{fmt::Debug, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Builds a provider with the tools of its language.
+//! Builds a provider with the tools of its language, by the steps of `providers.yaml`. A step is left out while its output
+//! is younger than its sources.
 
 use std::{
     fs::{self, File},

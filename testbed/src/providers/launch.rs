@@ -1,4 +1,7 @@
 //! A provider that can be started, with the fake of its cloud.
+//!
+//! A [`Launch`] is any command (`check-provider`) or a provider of this repository. It gets its socket by the environment,
+//! as the kubelet would start it, and its prefixes of effects are granted to the controller.
 
 use std::{
     env, io,
