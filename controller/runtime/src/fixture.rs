@@ -27,7 +27,7 @@ thread_local! {
     static IS_SAMPLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `make` makes, with a series in each family of metrics that it makes on this thread.
+/// Calls `make`, whose result has a series in each family of metrics that it makes on this thread.
 pub fn sampled<T>(make: impl FnOnce() -> T) -> T {
     IS_SAMPLED.set(true);
     let made = make();

@@ -161,14 +161,14 @@ async fn a_new_lease_term_believes_the_status_until_its_first_sweep() {
     assert_eq!(revision(&fixture), targets);
 }
 
-/// It was there before the term began, with its kubelet's addresses. Else the route loop says that it has no IP address.
+/// It was there before the term began, with its kubelet's addresses, of which the route loop says that none is an IP address.
 #[tokio::test(start_paused = true)]
 async fn a_node_has_the_addresses_of_the_cloud_before_its_taint_goes() {
     let fixture = start();
     fixture.end_term();
     fixture.settle().await;
     fixture.register(node("n1"));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, changes) = std::sync::mpsc::channel();
     fixture.nodes.subscribe(move |change, _| {
         if let Change::Updated(_, node) = change {
             let has_ip = node.addresses.iter().any(NodeAddress::is_ip);
@@ -177,10 +177,10 @@ async fn a_node_has_the_addresses_of_the_cloud_before_its_taint_goes() {
     });
     fixture.begin_term();
     fixture.initialized("n1").await;
-    let seen: Vec<_> = told.try_iter().collect();
+    let states: Vec<_> = changes.try_iter().collect();
     assert!(
-        seen.contains(&(false, true)) && !seen.contains(&(false, false)),
-        "{seen:?}"
+        states.contains(&(false, true)) && !states.contains(&(false, false)),
+        "{states:?}"
     );
 }
 
