@@ -141,7 +141,7 @@ impl RawAnswer {
             .filter(|disposition| disposition.answers(call))
             .ok_or_else(|| unexpected(call, self.disposition))?;
         // The zero value of a status changes nothing.
-        let ingress = self.ingress.filter(|ingress| !ingress.is_empty());
+        let mut ingress = self.ingress.filter(|ingress| !ingress.is_empty());
         let address_elsewhere = self.address_elsewhere && ingress.is_none();
         if call == LoadBalancerCall::Ensure
             && disposition == Disposition::Ready
@@ -157,10 +157,14 @@ impl RawAnswer {
         if !self.reason.is_empty() {
             legal("reason", &self.reason, syntax::reason)?;
         }
-        if let Some(ingress) = &ingress {
+        if let Some(ingress) = &mut ingress {
             few("status.ingress", ingress.len(), MAX_INGRESS)?;
-            for (at, entry) in ingress.iter().enumerate() {
+            for (at, entry) in ingress.iter_mut().enumerate() {
                 check_entry(at, entry, forbidden)?;
+                // Since 1.36 the API server refuses an address of IPv4 in the form of IPv6.
+                if let Ok(ip) = entry.ip.parse::<IpAddr>() {
+                    entry.ip = ip.to_canonical().to_string().into();
+                }
             }
             check_size(ingress)?;
         }

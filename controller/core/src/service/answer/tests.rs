@@ -110,6 +110,18 @@ fn a_status_without_address_is_none() {
 }
 
 #[test]
+fn an_address_of_a_status_is_canonical() {
+    for (said, written) in [
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:DB8:0:0::7", "2001:db8::7"),
+    ] {
+        let raw = ready(vec![entry(&format!("ip={said}"))]);
+        let answer = check(raw, LoadBalancerCall::Ensure).unwrap();
+        assert_eq!(*answer.ingress.unwrap(), [entry(&format!("ip={written}"))]);
+    }
+}
+
+#[test]
 fn a_status_that_the_api_server_accepts_is_accepted() {
     for words in [
         "ip=192.0.2.7",
