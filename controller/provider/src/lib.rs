@@ -37,7 +37,8 @@
 //!         cluster_uid: "uid-1".to_owned(),
 //!         standby: false,
 //!     };
-//!     let socket = ProviderSocket::new("unix:///run/outrigger/provider.sock".parse()?, [65_532]);
+//!     let endpoint = "unix:///run/outrigger/provider.sock".parse()?;
+//!     let socket = Box::new(ProviderSocket::new(endpoint, [65_532]));
 //!     let end = CancellationToken::new();
 //!     let (provider, work) = Provider::new(options, socket, ProviderMetrics::default(), end.clone());
 //!     tokio::spawn(work);

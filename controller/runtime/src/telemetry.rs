@@ -27,9 +27,9 @@ pub use self::{
 /// counter without `_total`) and its help. At the end stand groups that register metrics of their own.
 ///
 /// ```
-/// use outrigger_runtime::{metric_families, telemetry::Labels};
+/// use outrigger_runtime::{metric_families, telemetry::Labelled};
 /// use prometheus_client::{
-///     metrics::{counter::Counter, family::Family, histogram::Histogram},
+///     metrics::{counter::Counter, histogram::Histogram},
 ///     registry::Registry,
 /// };
 ///
@@ -52,7 +52,7 @@ pub use self::{
 /// }
 ///
 /// let metrics = ExampleMetrics::register(&mut Registry::default());
-/// metrics.calls.get_or_create(&[("result", "success")]).inc();
+/// metrics.calls.of(["success"]).inc();
 /// metrics.durations.observe(0.2);
 /// metrics.cache.hits.inc();
 /// ```
