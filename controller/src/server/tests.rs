@@ -234,7 +234,7 @@ fn a_file_of_cas_that_is_not_there_is_named() {
     let mut settings = settings();
     settings.access.client_ca_file = Some("/nowhere".into());
     let access = Access::with(&settings.access, None, None);
-    let error = access.err().unwrap().to_string();
+    let error = access.err().unwrap();
     assert!(
         error.starts_with("--client-ca-file /nowhere: No such file"),
         "{error}"

@@ -155,7 +155,7 @@ mod tests {
             certificate: directory.path().join("tls.crt"),
             key,
         };
-        let error = Tls::open(&serving(given)).err().unwrap().to_string();
+        let error = Tls::open(&serving(given)).err().unwrap();
         assert!(error.contains("the key cannot be read"), "{error}");
         assert!(!error.contains("104, 117, 115, 104"), "{error}");
     }
