@@ -22,7 +22,7 @@ use super::rights;
 use crate::options::{Config, controllers::Controller};
 
 /// Minor versions of Kubernetes that the whole-process tests pass with.
-const TESTED: std::ops::RangeInclusive<u32> = 35..=37;
+const TESTED: std::ops::RangeInclusive<u32> = 35..=38;
 
 /// The checks, in order, and the remedy of each.
 pub(super) const REMEDIES: [(&str, &str); 11] = [
