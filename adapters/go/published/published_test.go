@@ -28,19 +28,21 @@ func TestAPublishedCloudServesTheContract(t *testing.T) {
 	defer google.Close()
 	address := google.Listener.Addr().String()
 	for _, cloud := range []struct {
-		name, module, version string
-		config                string
-		environment           []string
-		refusal               string // the log line that shows that its code asked Kubernetes; empty: it asks nothing
+		name        string
+		folder      string // of the program
+		module      string // of the cloud's code, whose version the provider says
+		config      string
+		environment []string
+		refusal     string // the log line that shows that its code asked Kubernetes; empty: it asks nothing
 	}{
 		{
-			name: "gce", module: "gce", version: "v0.28.2",
+			name: "gce", folder: "gce", module: "k8s.io/cloud-provider-gcp/providers",
 			config:      published.Config(address),
 			environment: []string{"GCE_METADATA_HOST=" + address},
 			refusal:     "configmaps",
 		},
 		{
-			name: "aws", module: "../../../providers/aws", version: "v1.37.0",
+			name: "aws", folder: "../../../providers/aws", module: "k8s.io/cloud-provider-aws",
 			config:      "[Global]\nRegion = us-east-1\nVPC = vpc-1\nSubnetID = subnet-1\nKubernetesClusterID = c\n",
 			environment: []string{"AWS_EC2_METADATA_DISABLED=true"},
 		},
@@ -48,9 +50,13 @@ func TestAPublishedCloudServesTheContract(t *testing.T) {
 		t.Run(cloud.name, func(t *testing.T) {
 			folder := t.TempDir()
 			program, config := filepath.Join(folder, "provider"), filepath.Join(folder, "cloud.conf")
-			build := exec.Command("go", "build", "-C", cloud.module, "-ldflags=-s -w", "-o", program, ".")
+			build := exec.Command("go", "build", "-C", cloud.folder, "-ldflags=-s -w", "-o", program, ".")
 			if output, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, output)
+			}
+			version, err := exec.Command("go", "list", "-C", cloud.folder, "-m", "-f", "{{.Version}}", cloud.module).Output()
+			if err != nil {
+				t.Fatal(err)
 			}
 			if err := os.WriteFile(config, []byte(cloud.config), 0o600); err != nil {
 				t.Fatal(err)
@@ -67,7 +73,7 @@ func TestAPublishedCloudServesTheContract(t *testing.T) {
 			running.until("it has asked Kubernetes", func() bool { return strings.Contains(running.log(), cloud.refusal) })
 			got := handshake(t, endpoint)
 			served := got.Capabilities
-			if got.ProviderName != cloud.name || got.ProviderVersion != cloud.version ||
+			if got.ProviderName != cloud.name || got.ProviderVersion != strings.TrimSpace(string(version)) ||
 				served.Instances == nil || served.LoadBalancers == nil || served.Routes == nil {
 				t.Fatal(got)
 			}
