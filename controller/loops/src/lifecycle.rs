@@ -94,7 +94,7 @@ pub struct NodeLifecycle {
     writing: Semaphore,
     effects: NodeEffects,
     /// By the provider that serves instances now, or did last.
-    declared: RwLock<Option<Arc<Declared>>>,
+    declared: RwLock<Option<Declared>>,
 }
 
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since

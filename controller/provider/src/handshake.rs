@@ -3,7 +3,7 @@
 //! The connection calls [`accept`] with each answer. A declaration that breaks the contract refuses the provider as a
 //! whole, in a sentence that names the field; zero means the default of the contract, and a number beyond its limit is cut.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use outrigger_api::{CONTROLLER_MAX_MESSAGE_BYTES, DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{
@@ -157,7 +157,8 @@ pub(super) fn accept(
         instances: offered
             .instances
             .map(|instances| accept_instances(&name, instances, forbidden.clone()))
-            .transpose()?,
+            .transpose()?
+            .map(Arc::new),
         load_balancers: offered
             .load_balancers
             .map(|offered| accept_load_balancers(&name, offered, reads, on_services, forbidden))

@@ -57,7 +57,7 @@ struct SyncState {
 #[derive(Debug)]
 struct HeldRevision {
     /// Boot id of the process.
-    process: Box<str>,
+    process: Arc<str>,
     targets: Arc<Targets>,
     /// When its nodes were sent.
     at: Instant,

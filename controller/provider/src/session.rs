@@ -52,9 +52,9 @@ pub struct HandshakeResult {
     /// The minor revision of the contract that both speak.
     pub minor: u32,
     /// Another value: the provider's caches are gone.
-    pub boot_id: Box<str>,
+    pub boot_id: Arc<str>,
     /// How instances are looked up; `None` when the provider serves none.
-    pub instances: Option<InstancesCapability>,
+    pub instances: Option<Arc<InstancesCapability>>,
     /// Which Services are served, and how; `None` when the provider serves none.
     pub load_balancers: Option<LoadBalancersCapability>,
     /// How routes are changed; `None` when the provider serves none.

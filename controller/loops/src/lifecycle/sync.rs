@@ -31,10 +31,10 @@ use outrigger_runtime::{
 const OTHER_WAIT: Duration = Duration::from_secs(5);
 
 /// Declarations of a provider.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Declared {
-    pub(super) boot_id: Box<str>,
-    instances: InstancesCapability,
+    pub(super) boot_id: Arc<str>,
+    instances: Arc<InstancesCapability>,
 }
 
 /// Facts of all nodes together.
@@ -198,15 +198,14 @@ impl NodeLifecycle {
     }
 
     /// The declarations of the provider that serves instances now, or did last.
-    fn declared(&self) -> Option<Arc<Declared>> {
+    fn declared(&self) -> Option<Declared> {
         if let Some(session) = self.context.provider.session()
             && let Some(instances) = &session.instances
         {
-            let declared = Declared {
-                boot_id: session.boot_id.clone(),
-                instances: instances.clone(),
-            };
-            *self.declared.write() = Some(declared.into());
+            *self.declared.write() = Some(Declared {
+                boot_id: Arc::clone(&session.boot_id),
+                instances: Arc::clone(instances),
+            });
         }
         self.declared.read().clone()
     }

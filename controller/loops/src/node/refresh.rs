@@ -87,7 +87,7 @@ impl CloudNode {
 }
 
 impl Sweep<'_> {
-    async fn run(mut self, too_large: &mut Option<Box<str>>) {
+    async fn run(mut self, too_large: &mut Option<Arc<str>>) {
         let nodes = self.nodes();
         let (total, began) = (nodes.len(), Instant::now());
         if nodes.is_empty() {

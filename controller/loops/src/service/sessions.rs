@@ -14,7 +14,7 @@ use crate::queue::Priority;
 use outrigger_provider::Session;
 
 /// A process of the provider, by its boot ID, and what it declares about load balancers.
-pub(super) type ProviderProcess = (Box<str>, Option<Arc<Capability>>);
+pub(super) type ProviderProcess = (Arc<str>, Option<Arc<Capability>>);
 
 fn process(session: &Session) -> ProviderProcess {
     let offered = session.load_balancers.as_ref();
