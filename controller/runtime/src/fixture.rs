@@ -10,7 +10,6 @@
 pub mod near;
 
 use std::{
-    borrow::Cow,
     cell::Cell,
     io::{Result, Write},
     sync::{Arc, LazyLock},
@@ -35,13 +34,9 @@ pub fn sampled<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-type MakeLabel = fn(&'static str) -> (&'static str, Cow<'static, str>);
-
-/// Adds a series, if one is asked for, whose labels have to be escaped.
-pub(crate) fn sample(add: impl FnOnce(MakeLabel)) {
-    if IS_SAMPLED.get() {
-        add(|name| (name, "a \"b\"\n\\".into()));
-    }
+/// The value of that series' labels, which has to be escaped; none where no series is asked for.
+pub(crate) fn sample() -> Option<&'static str> {
+    IS_SAMPLED.get().then_some("a \"b\"\n\\")
 }
 
 /// Beside a single subscriber, tracing asks the thread that reaches a line first whether it is wanted, and

@@ -30,7 +30,9 @@ impl<const N: usize, M: Clone> Labelled<N, M> {
     pub fn made_by(names: [&'static str; N], metric: fn() -> M) -> Self {
         let family: Family<LabelSet<N>, M> = Family::new_with_constructor(metric);
         #[cfg(any(test, feature = "fixture"))]
-        crate::fixture::sample(|label| drop(family.get_or_create(&names.map(label))));
+        if let Some(value) = crate::fixture::sample() {
+            drop(family.get_or_create(&names.map(|name| (name, value.into()))));
+        }
         Self { names, family }
     }
 
