@@ -52,11 +52,11 @@ impl Fault {
     }
 }
 
-pub(crate) fn legal(
+pub(crate) fn legal<T>(
     field: impl fmt::Display,
     text: &str,
-    check: impl FnOnce(&str) -> Result<(), Complaint>,
-) -> Result<(), Fault> {
+    check: impl FnOnce(&str) -> Result<T, Complaint>,
+) -> Result<T, Fault> {
     check(text).map_err(|complaint| Fault::illegal(field, text, complaint))
 }
 

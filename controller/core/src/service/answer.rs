@@ -161,10 +161,6 @@ impl RawAnswer {
             few("status.ingress", ingress.len(), MAX_INGRESS)?;
             for (at, entry) in ingress.iter_mut().enumerate() {
                 check_entry(at, entry, forbidden)?;
-                // Since 1.36 the API server refuses an address of IPv4 in the form of IPv6.
-                if let Ok(ip) = entry.ip.parse::<IpAddr>() {
-                    entry.ip = ip.to_canonical().to_string().into();
-                }
             }
             check_size(ingress)?;
         }
@@ -197,18 +193,25 @@ fn unexpected(call: LoadBalancerCall, disposition: Option<Disposition>) -> Fault
 }
 
 /// The checks of the API server on a Service's status, which refuses all of it for one bad entry
-/// (S-38), and addresses that no load balancer has.
-fn check_entry(at: usize, entry: &Ingress, forbidden: &ForbiddenAddresses) -> Result<(), Fault> {
+/// (S-38), and addresses that no load balancer has. The address of `entry` is canonical then.
+fn check_entry(
+    at: usize,
+    entry: &mut Ingress,
+    forbidden: &ForbiddenAddresses,
+) -> Result<(), Fault> {
     if entry.ip.is_empty() && entry.hostname.is_empty() {
         return Err(Fault::new(format!(
             "the provider's status.ingress[{at}] has neither ip nor hostname"
         )));
     }
     if !entry.ip.is_empty() {
-        legal(format_args!("status.ingress[{at}].ip"), &entry.ip, |ip| {
-            let parsed = ip.parse().map_err(|_| "is no IP address");
-            parsed.and_then(|ip| forbidden.check_ip(ip))
+        let ip = legal(format_args!("status.ingress[{at}].ip"), &entry.ip, |ip| {
+            let ip: IpAddr = ip.parse().map_err(|_| "is no IP address")?;
+            forbidden.check_ip(ip)?;
+            Ok(ip)
         })?;
+        // Since 1.36 the API server refuses an address of IPv4 in the form of IPv6.
+        entry.ip = ip.to_canonical().to_string().into();
     }
     if !entry.hostname.is_empty() {
         legal(

@@ -115,7 +115,7 @@ fn term(at: usize, requirements: Vec<(String, Vec<String>)>) -> Result<NodeTerm,
         let field = format!("{field} values");
         few(&field, values.len(), MAX_VALUES)?;
         if values.is_empty() {
-            legal(&field, &key, |_| Err("has no values"))?;
+            return Err(Fault::illegal(&field, &key, "has no values"));
         }
         for value in &values {
             legal(&field, value, syntax::label_value)?;
