@@ -12,8 +12,9 @@ use super::{
 };
 use crate::{
     case::{Check, check},
-    subject::{Subject, describe},
-    verdict::{Verdict, expect, skipped},
+    inputs::limit,
+    subject::{Subject, Unended, describe, repeated},
+    verdict::{Required as _, Verdict, expect, skipped},
 };
 
 pub(super) fn checks() -> Vec<Check> {
@@ -35,6 +36,7 @@ pub(super) fn checks() -> Vec<Check> {
         }),
         check("LBS-57", contradicted),
         check("LBS-58", differs),
+        check("LBS-59", update_without),
     ]
 }
 
@@ -245,6 +247,30 @@ async fn differs(subject: &Subject) -> Verdict {
     }
     if compared == 0 {
         return Err(skipped("the provider declares no option with two values"));
+    }
+    Ok(())
+}
+
+/// The controller refuses the options of the Service, and gives its load balancer other nodes all the same.
+async fn update_without(subject: &Subject) -> Verdict {
+    let option = Name::Scheme;
+    let schemes = values(subject, &subject.service(), option)?;
+    for service in schemes.iter().skip(is_fixed(subject, option).into()) {
+        serve(subject, service).await?;
+        let without = Service {
+            load_balancer_options: None,
+            ..service.clone()
+        };
+        let targets = subject.targets(&[]).await?;
+        let call = async || subject.update(&without, targets.clone()).await;
+        let within = limit(subject.inputs().limits.ready);
+        match repeated(within, &[Disposition::Ready], call).await {
+            Err(Unended::Error(error)) if error.is(ErrorReason::InvalidAnnotation) => {}
+            ended => ended
+                .map(drop)
+                .required("an update without options is READY, or INVALID_ANNOTATION")?,
+        }
+        subject.get_is(service, Disposition::Ready).await?;
     }
     Ok(())
 }
