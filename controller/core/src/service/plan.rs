@@ -86,6 +86,7 @@ use super::{
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, WAITING},
     last_applied::{Comparison, Hash, LastApplied},
+    options::LoadBalancerOptions,
     ownership::{Ownership, is_claimed, is_not_managed},
     patch_plan::{PatchDraft, StatusPatch},
 };
@@ -410,12 +411,16 @@ impl Progress {
     }
 
     /// The provider is another process now, perhaps a new version or configuration: what it had refused or begun for
-    /// `service`, or does not manage, is asked for again.
-    pub fn provider_changed(&mut self, service: &ServiceView) {
+    /// `service`, or does not manage, is asked for again, and so are options that it serves no longer, since their refusal is
+    /// shown.
+    pub fn provider_changed(&mut self, service: &ServiceView, capability: Option<&Capability>) {
         self.done = None;
         self.waits = None;
         if is_not_managed(service) {
             self.doubt();
+        } else if capability.is_some_and(|served| LoadBalancerOptions::of(service, served).is_err())
+        {
+            self.pending.get_or_insert(EnsureCause::Reconfigured);
         }
     }
 

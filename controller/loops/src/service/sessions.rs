@@ -64,7 +64,9 @@ impl ServiceLb {
         let states = &self.decisions.states;
         self.decisions.services.for_each(|service| {
             if may_concern(service) {
-                let changed = |state: &mut ServiceState| state.progress.provider_changed(service);
+                let changed = |state: &mut ServiceState| {
+                    state.progress.provider_changed(service, capability);
+                };
                 states.with(&ServiceKey::of(service), changed);
             }
         });

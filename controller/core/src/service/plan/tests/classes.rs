@@ -166,7 +166,8 @@ proptest! {
             let result = match turn {
                 Turn::Declares(capability) => {
                     stage.capability = *capability;
-                    stage.progress.provider_changed(&stage.service);
+                    let declared = Some(&stage.capability);
+                    stage.progress.provider_changed(&stage.service, declared);
                     None
                 }
                 Turn::Ready => Some(Ok((Disposition::Ready, "192.0.2.7"))),

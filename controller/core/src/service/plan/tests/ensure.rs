@@ -188,7 +188,8 @@ fn a_service_that_is_managed_again_gets_its_nodes() {
     assert!(compared.observed(&observation));
     let mut restarted = not_managed();
     restarted.restart();
-    restarted.progress.provider_changed(&restarted.service);
+    let service = &restarted.service;
+    restarted.progress.provider_changed(service, None);
     for mut stage in [compared, restarted] {
         assert!(is_background(&stage));
         let mut again = stage.clone();

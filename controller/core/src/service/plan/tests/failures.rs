@@ -121,7 +121,7 @@ fn a_service_that_is_wrong_in_itself() {
     assert_eq!(nodes_changed.next(), Step::Update);
     let mut other_provider = stage.clone();
     let service = &other_provider.service;
-    other_provider.progress.provider_changed(service);
+    other_provider.progress.provider_changed(service, None);
     assert!(matches!(other_provider.next(), Step::Ensure(_)));
     let mut restarted = stage.clone();
     restarted.restart();

@@ -141,3 +141,28 @@ fn addresses_with_the_proxy_protocol_have_the_mode_proxy_whatever_answers_say() 
         ("192.0.2.7 VIP", Step::Idle)
     );
 }
+
+/// Another version of the provider, with the configuration of the last one.
+#[test]
+fn a_settled_service_says_that_its_options_are_served_no_longer() {
+    let declare = |stage: &mut Stage, served: &[&'static str]| {
+        stage.capability.options.proxy_protocols = served.into();
+        let capability = Some(&stage.capability);
+        stage.progress.provider_changed(&stage.service, capability);
+    };
+    let mut stage = Stage::settled();
+    declare(&mut stage, &["v2"]);
+    stage.annotate(PROXY, "v2");
+    stage.ensured(Disposition::Ready, "192.0.2.7");
+    declare(&mut stage, &["v1", "v2"]);
+    assert_eq!(stage.next(), Step::Idle);
+    declare(&mut stage, &["v1"]);
+    assert!(is_background(&stage));
+    let outcome = stage.ensure(Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(reasons(&outcome), ["SyncLoadBalancerFailed"]);
+    assert!(stage.conditions().starts_with("False:"));
+    assert_eq!((&*shown(&stage), stage.next()), ("192.0.2.7", Step::Idle));
+    declare(&mut stage, &["v2"]);
+    stage.ensured(Disposition::Ready, "192.0.2.7");
+    assert_eq!(stage.next(), Step::Idle);
+}

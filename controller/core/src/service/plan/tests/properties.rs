@@ -147,7 +147,7 @@ proptest! {
                 Step::Idle | Step::Hold { .. } | Step::At(_) | Step::Write(_) => {}
             }
         }
-        stage.progress.provider_changed(&stage.service);
+        stage.progress.provider_changed(&stage.service, None);
         let mut calls = 0;
         loop {
             let disposition = match stage.step() {
