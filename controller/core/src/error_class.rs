@@ -24,7 +24,8 @@
 //! N-11). Three kinds of work differ:
 //!
 //! - a deletion of a load balancer is tried again within [`DELETION_WAIT`], also if it is invalid (S-14);
-//! - an update of targets that fails is followed by an Ensure at once, unless time alone heals it (S-55);
+//! - an update of targets that fails is followed by an Ensure at once, unless time alone heals it, or the Service was refused
+//!   (S-55);
 //! - a write that the API server or a policy refuses is repeated after the slow back-off, also if it is invalid or the API
 //!   server asks for less: `ApiError::requeue`. Before that, a write that is refused with 429 waits and is sent again.
 //!

@@ -212,6 +212,10 @@ impl Progress {
             | ErrorClass::InProgress { .. } => accepted(&mut to.draft),
             _ => {}
         }
+        if requeue == Requeue::OnChange && self.needs_targets(to.service, to.facts) {
+            // An update brings them.
+            return AT_ONCE;
+        }
         requeue
     }
 

@@ -19,7 +19,7 @@ use crate::{
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
         condition::{TARGETS_IN_SYNC, WAITING},
-        last_applied::LastApplied,
+        last_applied::{Hash, LastApplied},
         options::status_ingress,
         ownership::{Ownership, is_not_managed},
         patch_plan::beside,
@@ -177,7 +177,7 @@ impl Progress {
     }
 
     /// S-55: the Service is ensured immediately, unless time alone heals it (not Q-28). An Ensure
-    /// is no answer to a provider that is full: the update itself is repeated.
+    /// is no answer to a provider that is full, nor for a Service that was refused: the update itself is repeated.
     pub(super) fn update_failed(
         &mut self,
         to: &mut Conclusion<'_>,
@@ -189,10 +189,12 @@ impl Progress {
             let event = EventContent::update_failed(targets, &failure.message);
             to.events.push(event);
         }
+        let is_refused = self.done == Some(Hash::of(to.service, to.facts.capability));
         let requeue = match failure.class {
             ErrorClass::Unavailable
             | ErrorClass::Unauthenticated
             | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
+            class if is_refused => class.requeue(),
             class => match class.requeue() {
                 // An Ensure reports on the Service if that is invalid.
                 Requeue::BackOff | Requeue::SlowBackOff | Requeue::OnChange => AT_ONCE,

@@ -184,6 +184,26 @@ fn an_update_of_an_invalid_service_leads_to_an_ensure() {
     assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
 }
 
+/// Its load balancer stays, and the answer to an Ensure would be the same.
+#[test]
+fn a_service_that_is_refused_gets_its_targets_by_updates_alone() {
+    let mut stage = moved();
+    stage.service.spec.ports[0].protocol = "SCTP".into();
+    let refused = stage.ensure(Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(refused.requeue, Some(Requeue::After(Duration::ZERO)));
+    for (class, requeue) in [
+        (ErrorClass::Transient, Requeue::BackOff),
+        (ErrorClass::Forbidden, Requeue::SlowBackOff),
+        (ErrorClass::Invalid, Requeue::OnChange),
+    ] {
+        assert_eq!(stage.next(), Step::Update, "{class:?}");
+        let outcome = stage.update(Err(&failure(class)));
+        assert_eq!(outcome.requeue, Some(requeue), "{class:?}");
+    }
+    stage.updated(Disposition::Ready, "");
+    assert_eq!(stage.next(), Step::Idle);
+}
+
 /// Not Q-28.
 #[test]
 fn the_providers_own_time_is_kept() {
