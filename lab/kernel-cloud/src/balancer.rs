@@ -165,7 +165,7 @@ impl Balancer {
         after: Option<&LoadBalancer>,
     ) -> Result<(), Failure> {
         let before = table.balancers.get(key);
-        if before == after && table.has_rules_of(key) {
+        if before == after && table.has_rules_of(key, self.options.masquerade) {
             return Ok(());
         }
         let addresses = after.iter().flat_map(|after| after.targets.keys().copied());
@@ -239,7 +239,8 @@ impl Balancer {
             balancer
         };
         for (key, before) in &table.balancers {
-            if judge(before.clone()) == *before && table.has_rules_of(key) {
+            let is_whole = table.has_rules_of(key, self.options.masquerade);
+            if is_whole && judge(before.clone()) == *before {
                 continue;
             }
             let (_lock, table) = self.locked().await?;

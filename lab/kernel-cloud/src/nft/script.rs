@@ -302,8 +302,8 @@ fn rules(names: &Names, family: Family, is: &LoadBalancer, healthy: &[String]) -
 }
 
 impl Table {
-    /// Returns whether each chain of a load balancer has as many rules as it is to have.
-    pub(crate) fn has_rules_of(&self, key: &Key) -> bool {
+    /// Returns whether each chain of a load balancer, and those of all, have as many rules as they are to have.
+    pub(crate) fn has_rules_of(&self, key: &Key, masquerade: bool) -> bool {
         let Some(balancer) = self.balancers.get(key) else {
             return true;
         };
@@ -312,8 +312,11 @@ impl Table {
             ("output", 1),
             ("balance", 6),
             ("refuse", 2),
+            ("postrouting", usize::from(masquerade)),
         ];
-        let is_whole = |(chain, count): &(&str, usize)| self.rules.get(*chain) == Some(count);
+        let is_whole = |(chain, count): &(&str, usize)| {
+            self.rules.get(*chain).copied().unwrap_or_default() == *count
+        };
         if !of_all.iter().all(is_whole) || !self.rules.contains_key(INTERNAL) {
             return false;
         }

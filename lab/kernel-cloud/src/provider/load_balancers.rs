@@ -41,7 +41,7 @@ impl LoadBalancers for LinuxProvider {
         };
         let desired = self.balancer().desired(ctx, &table, service, targets)?;
         let mut differences = held.differences(&desired);
-        if !table.has_rules_of(&key) {
+        if !table.has_rules_of(&key, self.balancer().options().masquerade) {
             differences.push("rules: some are missing".to_owned());
         }
         if differences.is_empty() {
@@ -168,7 +168,7 @@ impl LoadBalancers for LinuxProvider {
             return Ok(change(v1::ChangeAction::Create, &summary));
         };
         let mut differences = held.differences(&desired);
-        if !table.has_rules_of(&key) {
+        if !table.has_rules_of(&key, self.balancer().options().masquerade) {
             differences.push("rules: some are missing".to_owned());
         }
         let changes = differences
