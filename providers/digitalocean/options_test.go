@@ -129,4 +129,8 @@ func TestAFixedOptionIsRefusedBeforeAnythingChanges(t *testing.T) {
 	r := newRig(t)
 	r.want(ready)(r.ensure(service(map[string]string{"type": "REGIONAL"})))
 	r.want(ready)(r.ensure(proxy)) // a proxy learns it
+	r.want(ready)(r.ensure(service(nil)))
+	if speaks := r.only()["enable_proxy_protocol"]; speaks != false { // the cloud can take it back
+		t.Error("PROXY protocol after the option is taken back:", speaks)
+	}
 }

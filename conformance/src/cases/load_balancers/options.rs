@@ -114,8 +114,8 @@ async fn serve(subject: &Subject, service: &Service) -> Verdict<LoadBalancerAnsw
     Ok(ready)
 }
 
-/// The option is made, changed and taken back; where it is fixed, a change is refused, and the load balancer stays as it is
-/// when the option is taken back. A health check never is: the controller fills one in.
+/// The option is made, changed and taken back; where it is fixed, a change is refused, and the load balancer may stay as it
+/// is when the option is taken back. A health check never is: the controller fills one in.
 async fn follows(subject: &Subject, option: Name) -> Verdict {
     let plain = subject.service();
     let [first, second] = values(subject, &plain, option)?;
