@@ -21,7 +21,7 @@ use crate::duration;
 
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
 pub(crate) use options::capability;
-pub(crate) use spec::{ANNOTATION_PREFIX, targets};
+pub(crate) use spec::ANNOTATION_PREFIX;
 pub use spec::{Family, LoadBalancerSpec};
 
 #[cfg(test)]

@@ -7,17 +7,19 @@ mod options;
 mod routes;
 mod volumes;
 
-use axum::middleware::from_fn_with_state;
-use outrigger_provider_sdk::{Context, Error, Provider, ProviderInfo, Server, v1};
+use std::sync::Arc;
 
-pub(crate) use instances::internal_ip;
+use axum::middleware::from_fn_with_state;
+use outrigger_provider_sdk::{Context, Error, Provider, ProviderInfo, Server, Targets, v1};
+use parking_lot::Mutex;
+
 pub use options::{
     ListedTarget, ProviderOptions, Respelled, ServedLoadBalancers, ServedRoutes, ServedVolumes,
 };
 
 use crate::cloud::{Cloud, CloudError, RateLimited};
 use crate::faulty::faulty;
-use crate::load_balancers::LoadBalancerRefused as Balancer;
+use crate::load_balancers::{LoadBalancerRefused as Balancer, Target};
 use crate::routes::RouteRefused;
 
 /// Annotation in which a kubelet with `--node-ip` names the address of its Node.
@@ -30,6 +32,9 @@ fn cluster_of(ctx: &Context) -> String {
     uid.unwrap_or(&cluster.name).clone()
 }
 
+/// Nodes, and what the cloud keeps of them.
+type Kept = (Targets, Arc<[Target]>);
+
 /// A correct provider over a [`Cloud`]. Clones answer for the same cloud.
 ///
 /// Faults are not its business: they stand in front of it, in `faulty`.
@@ -37,6 +42,8 @@ fn cluster_of(ctx: &Context) -> String {
 pub struct MockProvider {
     cloud: Cloud,
     options: ProviderOptions,
+    /// For the nodes of the last call.
+    kept: Arc<Mutex<Kept>>,
 }
 
 impl MockProvider {
@@ -47,7 +54,11 @@ impl MockProvider {
 
     /// Answers for this cloud, with these declarations.
     pub fn with_options(cloud: Cloud, options: ProviderOptions) -> Self {
-        Self { cloud, options }
+        Self {
+            cloud,
+            options,
+            kept: Arc::default(),
+        }
     }
 
     /// The cloud it answers for.

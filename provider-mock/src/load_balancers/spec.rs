@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use outrigger_provider_sdk::Error;
 use outrigger_provider_sdk::v1::Service;
-use outrigger_provider_sdk::{Error, Targets};
 
-use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target, options};
+use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, options};
 use crate::choice;
 use crate::duration;
-use crate::provider::internal_ip;
 
 /// Prefix of the Service annotations that the mock reads.
 pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
@@ -241,15 +239,4 @@ fn requested(service: &Service, rules: &LoadBalancerRules) -> Result<Option<IpAd
             "spec.loadBalancerIP {text:?} is no address of a pool of this cloud"
         ))),
     }
-}
-
-/// The targets as the cloud keeps them.
-pub(crate) fn targets(nodes: &Targets) -> Arc<[Target]> {
-    nodes
-        .iter()
-        .map(|node| Target {
-            node: node.name.as_str().into(),
-            address: node.addresses.iter().find_map(internal_ip),
-        })
-        .collect()
 }

@@ -206,7 +206,7 @@ pub(super) fn from_wire(address: &v1::NodeAddress) -> Option<Address> {
 }
 
 /// The address, if it is an `InternalIP`.
-pub(crate) fn internal_ip(address: &v1::NodeAddress) -> Option<IpAddr> {
+pub(super) fn internal_ip(address: &v1::NodeAddress) -> Option<IpAddr> {
     let internal = Some(address).filter(|address| address.r#type == "InternalIP");
     internal?.address.parse().ok()
 }

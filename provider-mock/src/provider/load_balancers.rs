@@ -1,5 +1,6 @@
 //! Load balancers as the contract asks for them.
 
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,10 @@ use outrigger_provider_sdk::{
     Answer, Context, Error, LoadBalancerSink, LoadBalancers, OfService as _, Targets, answer,
 };
 
-use super::{MockProvider, cluster_of, effects};
+use super::{MockProvider, cluster_of, effects, instances::internal_ip};
 use crate::cloud::{Cloud, Deletion};
 use crate::load_balancers::{
     ANNOTATION_PREFIX, AddressMode, LoadBalancer, LoadBalancerSpec, Target, capability,
-    targets as kept,
 };
 
 impl LoadBalancers for MockProvider {
@@ -48,7 +48,7 @@ impl LoadBalancers for MockProvider {
         let now = cloud.config().clock.now();
         let spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers);
         let mut differences = spec.map_or_else(|_| Vec::new(), |w| w.differences(&existing));
-        differences.extend(targets.and_then(|spec| other_targets(&existing, &kept(spec))));
+        differences.extend(targets.and_then(|spec| other_targets(&existing, &self.kept(spec))));
         Ok(match existing.is_ready(now) {
             true if differences.is_empty() => ready(&existing),
             true => Answer {
@@ -77,7 +77,7 @@ impl LoadBalancers for MockProvider {
         let cloud = self.cloud();
         let mut spec = LoadBalancerSpec::of(service, &cloud.config().load_balancers)?;
         spec.remember(service);
-        let targets = kept(targets);
+        let targets = self.kept(targets);
         let cluster = cluster_of(ctx);
         let mut made = false;
         let load_balancer = match find(cloud, ctx, service).await? {
@@ -97,7 +97,7 @@ impl LoadBalancers for MockProvider {
                     ctx.check()?;
                     existing = cloud.change_load_balancer(&existing.id, &spec).await?;
                 }
-                if existing.targets != targets {
+                if other_targets(&existing, &targets).is_some() {
                     ctx.check()?;
                     let set = cloud.set_targets(&cluster, &service.uid, targets);
                     let Some(changed) = set.await? else {
@@ -135,7 +135,7 @@ impl LoadBalancers for MockProvider {
             return Ok(answer::not_managed());
         }
         let cluster = cluster_of(ctx);
-        let set = cloud.set_targets(&cluster, &service.uid, kept(targets));
+        let set = cloud.set_targets(&cluster, &service.uid, self.kept(targets));
         Ok(match set.await? {
             Some(_) => answer::ready([]),
             None => answer::absent(),
@@ -248,7 +248,7 @@ impl LoadBalancers for MockProvider {
             .into_iter()
             .map(|summary| change(ChangeAction::Update, &existing.id, summary))
             .collect();
-        let others = other_targets(&existing, &kept(targets));
+        let others = other_targets(&existing, &self.kept(targets));
         changes.extend(others.map(|summary| change(ChangeAction::Update, &existing.id, summary)));
         Ok(changes)
     }
@@ -260,11 +260,30 @@ impl MockProvider {
         let served = self.options().load_balancers.as_ref();
         served.is_some_and(|served| served.effects)
     }
+
+    /// The targets as the cloud keeps them. Calls with the nodes of one upload share them: thousands of names are not
+    /// copied for each.
+    fn kept(&self, targets: &Targets) -> Arc<[Target]> {
+        let (nodes, kept) = &mut *self.kept.lock();
+        if !nodes
+            .iter()
+            .map(ptr::from_ref)
+            .eq(targets.iter().map(ptr::from_ref))
+        {
+            let target = |node: &v1::Node| Target {
+                node: node.name.as_str().into(),
+                address: node.addresses.iter().find_map(internal_ip),
+            };
+            (*nodes, *kept) = (targets.clone(), targets.iter().map(target).collect());
+        }
+        Arc::clone(kept)
+    }
 }
 
-fn other_targets(existing: &LoadBalancer, targets: &[Target]) -> Option<String> {
+fn other_targets(existing: &LoadBalancer, targets: &Arc<[Target]>) -> Option<String> {
     let (from, to) = (existing.targets.len(), targets.len());
-    (*existing.targets != *targets).then(|| format!("the targets would be changed, {from} to {to}"))
+    let is_same = Arc::ptr_eq(&existing.targets, targets) || existing.targets == *targets;
+    (!is_same).then(|| format!("the targets would be changed, {from} to {to}"))
 }
 
 fn is_foreign(service: &v1::Service) -> bool {
