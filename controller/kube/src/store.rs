@@ -144,6 +144,12 @@ impl<V: View> Store<V> {
         views.views().values().for_each(|view| look(view));
     }
 
+    /// Returns true if `holds` says yes of a view, and looks at no other then. It must be quick and not touch the store.
+    pub fn any(&self, mut holds: impl FnMut(&V) -> bool) -> bool {
+        let views = self.views.read();
+        views.views().values().any(|view| holds(view))
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.views.read().views().len()

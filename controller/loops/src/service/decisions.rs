@@ -202,7 +202,7 @@ impl Decisions {
 
     /// Returns true if a Service keeps the Lease from naming the targets of `inputs`.
     pub(super) fn blocks_lease(&self, inputs: &DecisionInputs) -> bool {
-        let blocking = self.keys(|service| {
+        self.services.any(|service| {
             may_concern(service)
                 && self.states.with(&ServiceKey::of(service), |state| {
                     let is_called_with_others = state
@@ -213,8 +213,7 @@ impl Decisions {
                         || (!state.is_in_sync_with(&inputs.pool)
                             && state.progress.counts_for_lease(service, &inputs.capability))
                 })
-        });
-        !blocking.is_empty()
+        })
     }
 
     /// Returns true if a call about the Service still carries its desired state: the Service may have been edited, held

@@ -113,7 +113,7 @@ impl Rollout {
 
     fn has_selectors(&self) -> bool {
         let selects = |service: &ServiceView| may_concern(service) && service.selects();
-        !self.decisions.keys(selects).is_empty()
+        self.decisions.services.any(selects)
     }
 
     /// Selects the targets by the rules that the provider declares, if they are others than before.
