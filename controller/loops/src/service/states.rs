@@ -67,12 +67,12 @@ impl ServiceStates {
     /// Reads or changes the state of one Service. Must not block.
     pub(super) fn with<T>(&self, key: &ServiceKey, act: impl FnOnce(&mut ServiceState) -> T) -> T {
         let states = &mut *self.0.lock();
-        let mut state = states.remove(key).unwrap_or_default();
-        let result = act(&mut state);
+        let state = states.entry(key.clone()).or_default();
+        let result = act(state);
         // Most Services are unrelated, and need no entry. All else comes with the first decision.
         let is_needed = state.has_begun || state.orphaned.is_some();
-        if is_needed || state.progress != Progress::default() {
-            states.insert(key.clone(), state);
+        if !is_needed && state.progress == Progress::default() {
+            states.remove(key);
         }
         result
     }
