@@ -9,7 +9,7 @@
 //! [`crate::load_balancers`] makes its calls with it. Where a provider serves no node sets, each call brings its Nodes
 //! along. A process that restarted has lost its sets, which the boot ID shows.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{ops::Range, ptr, sync::Arc, time::Duration};
 
 use outrigger_api::{
     MethodRequest,
@@ -91,7 +91,8 @@ impl SyncState {
 /// Returns true if a provider sees no difference between the two, which have the same revision.
 fn is_same(held: &Targets, targets: &Targets) -> bool {
     let mut pairs = held.nodes().iter().zip(targets.nodes());
-    pairs.all(|(held, node)| Arc::ptr_eq(held, node) || is_same_to_provider(held, node))
+    ptr::eq(held, targets)
+        || pairs.all(|(held, node)| Arc::ptr_eq(held, node) || is_same_to_provider(held, node))
 }
 
 impl Caller {
