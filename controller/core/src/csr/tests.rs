@@ -219,7 +219,7 @@ fn the_request_of_a_kubelet_is_approved() {
         "approved"
     );
     assert_eq!(
-        edited(|spec| spec["expirationSeconds"] = 86_400.into()),
+        edited(|spec| spec["expirationSeconds"] = (366 * 86_400).into()),
         "approved"
     );
     assert_eq!(

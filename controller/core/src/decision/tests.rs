@@ -4,6 +4,8 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::{
+    effects::Effects,
+    error_class::ErrorClass,
     fixture::{addresses, capability, load_balancer, registered, taints},
     node::{TAINT_UNINITIALIZED, instance::Instance, plan::Policy},
     service::plan::BalancerCall,
@@ -89,10 +91,10 @@ fn a_service_is_told_by_its_rule() {
     assert_eq!(reason.rule, "write");
 
     let failure = Failure {
-        class: crate::error_class::ErrorClass::Quota,
+        class: ErrorClass::Quota,
         reason: "LimitReached".into(),
         message: "no more".into(),
-        effects: crate::effects::Effects::default(),
+        effects: Effects::default(),
     };
     let result = Err(Box::new(failure));
     let call = BalancerCall::Update(&targets);
@@ -103,6 +105,20 @@ fn a_service_is_told_by_its_rule() {
         reason.text.starts_with("LimitReached: no more"),
         "{reason:?}"
     );
+
+    let idle =
+        |progress: &Progress| DecisionReason::of_step(&service, &facts, progress, &Step::Idle).rule;
+    assert_eq!(idle(&progress), "settled");
+    let refused = Err(Box::new(Failure {
+        class: ErrorClass::Invalid,
+        reason: "".into(),
+        message: "".into(),
+        effects: Effects::default(),
+    }));
+    let ensure = progress.ensure(&service, &facts).unwrap();
+    let call = BalancerCall::Ensure(&ensure, &targets);
+    progress.concluded(&service, &call, &refused, &facts);
+    assert_eq!(idle(&progress), "refused");
 }
 
 #[test]

@@ -363,6 +363,14 @@ fn a_leader_with_news_renews_at_once() {
 }
 
 #[test]
+fn a_lease_seems_held_for_its_duration_if_it_has_a_holder() {
+    let record = held(OTHER, 0);
+    assert!(record.seems_held(wall(14)));
+    assert!(!record.seems_held(wall(15)));
+    assert!(!held("", 0).seems_held(wall(14)));
+}
+
+#[test]
 fn a_leader_stops_at_the_renew_deadline() {
     let mut replica = Replica::leader();
     assert!(matches!(replica.at(9).decides(), Decision::Update(_)));

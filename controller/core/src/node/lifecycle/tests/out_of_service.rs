@@ -419,6 +419,7 @@ fn no_node_is_taken_out_before_another_is_found_that_runs() {
         ..Rig::lonely(DeletionLimits::default())
     };
     let node = stopped("n1");
+    assert!(!rig.lifecycle.needs_other(at(1), &node));
     rig.says_stopped(1, &node);
     assert!(rig.lifecycle.needs_other(at(10), &node));
     rig.says_stopped(10, &node);
