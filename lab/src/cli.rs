@@ -127,7 +127,7 @@ pub async fn run(cli: Cli) -> Result<()> {
 
 impl Up {
     async fn run(self) -> Result<()> {
-        let mut signals = Signals::install_with_hangup()?;
+        let mut signals = Signals::install()?;
         let options = Options {
             keep: self.keep,
             workloads: true,

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) async fn run(show: Show) -> Result<()> {
     // First: it fails fast, and a build is long.
     RealNode::possible()?;
-    let mut signals = Signals::install_with_hangup()?;
+    let mut signals = Signals::install()?;
     let names = ["cloud-controller-manager", "provider-mock"];
     let [controller, provider] = tokio::select! {
         images = images::build(&[], "demo", names) => images?,
@@ -28,12 +28,17 @@ pub(crate) async fn run(show: Show) -> Result<()> {
         provider_args: MOCK.map(str::to_owned).into(),
         timeout: show.timeout,
     };
+    stay(&check, show.once, &mut signals).await
+}
+
+/// Deploys the Pod, and stays until a signal unless it is to end then.
+pub(crate) async fn stay(check: &PodCheck, once: bool, signals: &mut Signals) -> Result<()> {
     let passed = |Passed { step, took, .. }| say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));
     let deployed = tokio::select! {
         deployed = check.deploy(passed) => deployed?,
         () = signals.next() => return Ok(()),
     };
-    if !show.once {
+    if !once {
         let kubeconfig = deployed.kubeconfig()?;
         say(&format!("\nexport KUBECONFIG={}", kubeconfig.display()));
         say("kubectl get pods,nodes,services --all-namespaces");

@@ -39,7 +39,7 @@ struct Stage {
 pub(crate) async fn run(show: Show) -> Result<()> {
     // First: it fails fast, and a build is long.
     RealCluster::possible()?;
-    let mut signals = Signals::install_with_hangup()?;
+    let mut signals = Signals::install()?;
     let played = async {
         programs::build().await?;
         let prefix = ["--prefix", IMAGE_PREFIX];

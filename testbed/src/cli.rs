@@ -113,7 +113,7 @@ async fn build() -> Result<()> {
 
 impl Up {
     async fn run(self) -> Result<()> {
-        let mut signals = Signals::install_with_hangup()?;
+        let mut signals = Signals::install()?;
         let options = Options {
             keep: self.keep,
             apiserver_args: self.apiserver_args,

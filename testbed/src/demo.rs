@@ -82,7 +82,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
-    let mut signals = Signals::install_with_hangup()?;
+    let mut signals = Signals::install()?;
     let narrator = Narrator::new(demo.json);
     let mut stage = tokio::select! {
         stage = Stage::set_up(&demo, &narrator) => stage?,

@@ -11,22 +11,15 @@ use crate::{Error, Result};
 pub struct Signals(Vec<Signal>);
 
 impl Signals {
-    /// Catches Ctrl-C and SIGTERM. To be called before anything is started: a signal must not find only half of it.
+    /// Catches Ctrl-C, SIGTERM, and SIGHUP of a terminal that was closed, which `nohup` would hold off. To be called before
+    /// anything is started: a signal must not find only half of it.
     pub fn install() -> Result<Self> {
-        Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
-    }
-
-    /// Catches SIGHUP of a terminal that was closed besides, which `nohup` would hold off.
-    pub fn install_with_hangup() -> Result<Self> {
-        Self::of(&[
+        let kinds = [
             SignalKind::interrupt(),
             SignalKind::terminate(),
             SignalKind::hangup(),
-        ])
-    }
-
-    fn of(kinds: &[SignalKind]) -> Result<Self> {
-        let signals = kinds.iter().map(|kind| signal(*kind));
+        ];
+        let signals = kinds.into_iter().map(signal);
         let signals = signals.collect::<io::Result<_>>();
         signals.map(Self).map_err(Error::io("wait for signals"))
     }

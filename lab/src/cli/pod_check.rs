@@ -13,7 +13,10 @@ use outrigger_testbed::{
     signals::Signals,
 };
 
-use crate::pod_check::{MOCK, PodCheck};
+use crate::{
+    pod,
+    pod_check::{MOCK, PodCheck},
+};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckPod {
@@ -44,7 +47,7 @@ pub(super) struct CheckPod {
     /// Where a kubelet cannot run, say why and succeed.
     #[arg(long)]
     or_skip: bool,
-    /// Disturb nothing, and keep the cluster with its Pod until Ctrl-C; prints the path of an administrator's kubeconfig.
+    /// Disturb nothing, and keep the cluster with its Pod until Ctrl-C.
     #[arg(long)]
     stay: bool,
     #[command(flatten)]
@@ -79,7 +82,7 @@ impl CheckPod {
             }
         };
         let ended = if self.stay {
-            stay(&check, passed).await
+            pod::stay(&check, false, &mut Signals::install()?).await
         } else {
             check.run(passed).await
         };
@@ -103,22 +106,5 @@ fn show(kubeconfig: &Path) {
     kubectl.args(["get", "pods,nodes,services", "--all-namespaces"]);
     if let Err(error) = kubectl.status() {
         note(&format!("kubectl cannot be run: {error}"));
-    }
-}
-
-async fn stay(check: &PodCheck, passed: impl FnMut(Passed)) -> Result<()> {
-    let mut signals = Signals::install()?;
-    let all = async {
-        let deployed = check.deploy(passed).await?;
-        print(&format!("{}\n", deployed.kubeconfig()?.display()))?;
-        let logs = deployed.logs().display();
-        note(&format!(
-            "the logs of the node and its Pods are in {logs}; Ctrl-C ends it"
-        ));
-        std::future::pending().await
-    };
-    tokio::select! {
-        ended = all => ended,
-        () = signals.next() => Ok(()),
     }
 }
