@@ -3,7 +3,7 @@
 mod incident;
 mod pod_check;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, slice, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use kube::Client;
@@ -141,7 +141,8 @@ impl Up {
         let start = async {
             let plane = ControlPlane::start(options).await?;
             let managers = Managers::start(&plane).await?;
-            let node = self.node(&plane).await?;
+            let node = RealNode::start(&plane, "machine-1", &Network::Host).await?;
+            self.furnish(slice::from_ref(&node)).await?;
             Ok::<_, Error>((node, managers, plane))
         };
         let (node, managers, plane) = tokio::select! {
@@ -160,22 +161,13 @@ impl Up {
         let start = async {
             let cluster =
                 RealCluster::start(machines.into(), options, &self.controller_args).await?;
-            for archive in &self.images {
-                let image = cluster.import(archive).await?;
-                note(&format!("each node has the image {image}"));
-            }
+            self.furnish(cluster.nodes()).await?;
             Ok::<_, Error>(cluster)
         };
         let cluster = tokio::select! {
             started = start => started?,
             () = signals.next() => return Ok(()),
         };
-        for node in cluster.nodes() {
-            let (name, logs) = (node.name(), node.dir().display());
-            note(&format!(
-                "Node {name}: its logs and those of Pods are in {logs}"
-            ));
-        }
         for log in cluster.logs() {
             note(&format!("a log is {}", log.display()));
         }
@@ -187,17 +179,19 @@ impl Up {
         stay(cluster.plane(), signals).await
     }
 
-    async fn node(&self, plane: &ControlPlane) -> Result<RealNode> {
-        let node = RealNode::start(plane, "machine-1", &Network::Host).await?;
+    /// Loads the images, and says where logs are.
+    async fn furnish(&self, nodes: &[RealNode]) -> Result<()> {
         for archive in &self.images {
-            let image = node.import(archive).await?;
-            note(&format!("the node has the image {image}"));
+            let image = RealNode::import_on(nodes, archive).await?;
+            note(&format!("each node has the image {image}"));
         }
-        let (name, logs) = (node.name(), node.dir().display());
-        note(&format!(
-            "a kubelet registers Node {name}; its logs and those of Pods are in {logs}"
-        ));
-        Ok(node)
+        for node in nodes {
+            let (name, logs) = (node.name(), node.dir().display());
+            note(&format!(
+                "Node {name}: its logs and those of Pods are in {logs}"
+            ));
+        }
+        Ok(())
     }
 }
 

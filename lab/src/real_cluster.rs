@@ -11,10 +11,7 @@
 mod cloud;
 mod names;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use futures::future::try_join_all;
 use outrigger_testbed::{
@@ -126,15 +123,6 @@ impl RealCluster {
     /// The machines that have not been deleted.
     pub(crate) fn nodes(&self) -> &[RealNode] {
         &self.nodes
-    }
-
-    /// Loads the image of an OCI or Docker archive on each machine and returns its name.
-    pub(crate) async fn import(&self, archive: &Path) -> Result<String> {
-        let mut name = String::new();
-        for node in &self.nodes {
-            name = node.import(archive).await?;
-        }
-        Ok(name)
     }
 
     /// Turns a machine off: its link is down, and the cloud says so. Its processes keep running.

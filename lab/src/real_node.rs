@@ -200,6 +200,15 @@ impl RealNode {
         Ok(name.to_owned())
     }
 
+    /// [`Self::import`] on each of `nodes`.
+    pub(crate) async fn import_on(nodes: &[Self], archive: &Path) -> Result<String> {
+        let mut name = String::new();
+        for node in nodes {
+            name = node.import(archive).await?;
+        }
+        Ok(name)
+    }
+
     /// Kills a container's process as `kill -9` does. `id` is that of the container's status, with its `containerd://`.
     pub(crate) async fn kill_container(&self, id: &str) -> Result<()> {
         let id = id.rsplit('/').next().unwrap_or(id);

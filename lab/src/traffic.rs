@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use self::connections::{Connections, answer};
-use crate::{cli::Show, images, programs, real_cluster::RealCluster, say};
+use crate::{cli::Show, images, programs, real_cluster::RealCluster, real_node::RealNode, say};
 
 const MACHINES: usize = 3;
 /// The machine that leaves.
@@ -48,7 +48,7 @@ pub(crate) async fn run(show: Show) -> Result<()> {
             say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));
         });
         let cluster = RealCluster::start(MACHINES, Options::default(), &[]).await?;
-        cluster.import(&image).await?;
+        RealNode::import_on(cluster.nodes(), &image).await?;
         let mut stage = Stage {
             client: cluster.plane().client()?,
             cluster,
@@ -90,10 +90,9 @@ impl Stage {
             Ok((pods.len() < MACHINES).then(|| format!("{pods:?} answered")))
         })
         .await?;
-        steps.done(&format!(
-            "`curl http://{address}` is answered by {}",
-            join(&pods)
-        ));
+        let pods: Vec<_> = pods.into_iter().collect();
+        let pods = pods.join(", ");
+        steps.done(&format!("`curl http://{address}` is answered by {pods}"));
 
         let nodes: Api<Node> = Api::all(self.client.clone());
         let read = async || {
@@ -250,12 +249,4 @@ async fn routes(router: &str) -> Result<String> {
     let mut ip = Command::new("ip");
     ip.args(["-n", router, "route", "show", "table", "all"]);
     output("ip", &mut ip, || "list the router's routes".to_owned()).await
-}
-
-fn join(names: &BTreeSet<String>) -> String {
-    names
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
