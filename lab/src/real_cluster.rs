@@ -127,7 +127,7 @@ impl RealCluster {
 
     /// Turns a machine off: its link is down, and the cloud says so. Its processes keep running.
     pub(crate) async fn power_off(&self, name: &str) -> Result<()> {
-        self.cloud.stop(name).await
+        self.cloud.machine("stop", name).await
     }
 
     /// Deletes a machine from the cloud, with all that runs on it.
@@ -138,7 +138,7 @@ impl RealCluster {
         self.nodes = left;
         let ended = tokio::task::spawn_blocking(move || drop::<Vec<RealNode>>(gone)).await;
         ended.map_err(|error| Error::io(format!("end the machine {name}"))(error.into()))?;
-        self.cloud.delete(name).await
+        self.cloud.machine("delete", name).await
     }
 
     /// The name of the cloud, as provider-linux has it.

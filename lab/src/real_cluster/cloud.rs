@@ -112,17 +112,8 @@ impl Cloud {
         format!("or-{}-router", self.name())
     }
 
-    /// Turns a machine off.
-    pub(super) async fn stop(&self, name: &str) -> Result<()> {
-        self.machine("stop", name).await
-    }
-
-    /// Deletes a machine.
-    pub(super) async fn delete(&self, name: &str) -> Result<()> {
-        self.machine("delete", name).await
-    }
-
-    async fn machine(&self, verb: &str, name: &str) -> Result<()> {
+    /// Does `stop` or `delete` to a machine.
+    pub(super) async fn machine(&self, verb: &str, name: &str) -> Result<()> {
         let args = ["machine", verb, &self.flag, name];
         let done = self.run(&args, format!("{verb} the machine {name}"));
         done.await.map(drop)
