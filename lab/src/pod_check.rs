@@ -17,11 +17,13 @@ use std::{
     time::Duration,
 };
 
+use clap::Args;
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{Client, ResourceExt};
 use outrigger_testbed::{
     ControlPlane, Options, Passed, Result,
     check::{Checked, Steps, service_named},
+    cli::duration,
     nodes::{UNINITIALIZED_TAINT, is_tainted},
 };
 
@@ -40,20 +42,31 @@ const NODE: &str = "machine-1";
 const FIRST: &str = "web";
 
 /// The images and the manifest to check.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct PodCheck {
-    /// Objects to apply instead of those of `deploy/kustomize`. The Deployment's Pod has the containers `controller` and
-    /// `provider`.
+    /// Objects to apply instead of those of deploy/kustomize, such as the output of `helm template`. The Deployment, whose
+    /// Pod has the containers `controller` and `provider`, gets one replica on the node's network.
+    #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
-    /// Archives of the controller's image: the first one is deployed, and upgraded to the last one.
+    /// Archive of the controller's image; given twice, the Pod is upgraded to the second and rolled back.
+    #[arg(long = "controller-image", value_name = "ARCHIVE", required = true)]
     pub(crate) controller: Vec<PathBuf>,
-    /// Archives of the provider's image, likewise. Its cloud must have an instance for any name.
+    /// Archive of the provider's image, likewise. Its cloud must have an instance for any name.
+    #[arg(long = "provider-image", value_name = "ARCHIVE", required = true)]
     pub(crate) provider: Vec<PathBuf>,
-    /// Archive of an image with `curl`, for the Pods of `helm test` in the manifest; without it they are left out.
+    /// Archive of an image with curl, for the Pods of `helm test` that the manifest has; without it they are left out.
+    #[arg(long = "test-image", value_name = "ARCHIVE", requires = "manifest")]
     pub(crate) test: Option<PathBuf>,
-    /// Arguments of the provider.
+    /// An argument of the provider; can be repeated. It may write to /cloud, which outlives the Pod.
+    #[arg(
+        long = "provider-arg",
+        value_name = "ARG",
+        allow_hyphen_values = true,
+        default_values = MOCK
+    )]
     pub(crate) provider_args: Vec<String>,
     /// Time limit of each step.
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     pub(crate) timeout: Duration,
 }
 
