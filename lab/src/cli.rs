@@ -141,7 +141,7 @@ impl Up {
         let start = async {
             let plane = ControlPlane::start(options).await?;
             let managers = Managers::start(&plane).await?;
-            let node = RealNode::start(&plane, "machine-1", &Network::Host).await?;
+            let node = RealNode::start(&plane, "machine-1", &Network::Host, "").await?;
             self.furnish(slice::from_ref(&node)).await?;
             Ok::<_, Error>((node, managers, plane))
         };

@@ -25,6 +25,7 @@ pub(crate) async fn run(show: Show) -> Result<()> {
         controller: vec![controller],
         provider: vec![provider],
         test: None,
+        taints: String::new(),
         provider_args: MOCK.map(str::to_owned).into(),
         timeout: show.timeout,
     };

@@ -18,7 +18,11 @@ use std::{
 };
 
 use clap::Args;
-use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
+use futures::future::try_join_all;
+use k8s_openapi::{
+    api::core::v1::{Node, Service},
+    jiff::Timestamp,
+};
 use kube::{Client, ResourceExt};
 use outrigger_testbed::{
     ControlPlane, Options, Passed, Result,
@@ -39,6 +43,8 @@ use crate::{
 };
 
 const NODE: &str = "machine-1";
+/// Those of a cluster with taints.
+static NODES: [&str; 3] = [NODE, "machine-2", "machine-3"];
 const FIRST: &str = "web";
 
 /// The images and the manifest to check.
@@ -57,6 +63,10 @@ pub(crate) struct PodCheck {
     /// Archive of an image with curl, for the Pods of `helm test` that the manifest has; without it they are left out.
     #[arg(long = "test-image", value_name = "ARCHIVE", requires = "manifest")]
     pub(crate) test: Option<PathBuf>,
+    /// Start three kubelets that register their Nodes with these taints, such as `a:NoSchedule,b=c:NoExecute`, and end when
+    /// the Pod runs and all Nodes are initialised: disturb nothing.
+    #[arg(long, default_value_t, hide_default_value = true)]
+    pub(crate) taints: String,
     /// An argument of the provider; can be repeated. It may write to /cloud, which outlives the Pod.
     #[arg(
         long = "provider-arg",
@@ -76,7 +86,7 @@ struct Stage<'a> {
     client: Client,
     workload: Workload,
     manifest: Manifest,
-    node: RealNode,
+    nodes: Vec<RealNode>,
     _managers: Managers,
     plane: ControlPlane,
     cloud: Cloud,
@@ -94,19 +104,20 @@ impl Deployed<'_> {
         self.0.plane.admin_kubeconfig()
     }
 
-    /// The directory with the logs of the node and its Pods.
+    /// The directory with the logs of the first node and its Pods.
     pub(crate) fn logs(&self) -> &Path {
-        self.0.node.dir()
+        self.0.nodes[0].dir()
     }
 }
 
 impl PodCheck {
-    /// Starts a control plane and a kubelet, and deploys the Pod. `passed` is called after each step.
+    /// Starts a control plane and its kubelets, and deploys the Pod. `passed` is called after each step.
     pub(crate) async fn deploy(&self, passed: impl FnMut(Passed)) -> Result<Deployed<'_>> {
         self.begin(&mut Steps::new(passed)).await.map(Deployed)
     }
 
-    /// Deploys the Pod and goes through all steps. `passed` is called after each.
+    /// Deploys the Pod and goes through all steps, on Nodes with taints without those that disturb it. `passed` is called
+    /// after each.
     ///
     /// Ends at the first step that fails, with [`Unfulfilled`](outrigger_testbed::Error::Unfulfilled), which has the end of both containers' logs.
     pub(crate) async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
@@ -119,6 +130,9 @@ impl PodCheck {
         if let Some(archive) = &self.test {
             stage.test(archive).await?;
             steps.done("the test of the chart has passed");
+        }
+        if !self.taints.is_empty() {
+            return Ok(());
         }
         for (container, name) in [(CONTROLLER, "controller"), (PROVIDER, "provider")] {
             stage.kill(&[container]).await?;
@@ -157,16 +171,28 @@ impl PodCheck {
     async fn begin<F: FnMut(Passed)>(&self, steps: &mut Steps<F>) -> Result<Stage<'_>> {
         let mut stage = Stage::set_up(self).await?;
         steps.kubeconfig = stage.plane.admin_kubeconfig()?;
-        steps.done("a kubelet has registered its Node, with the taint of an uninitialised one");
+        steps.done("each kubelet has registered its Node, with the taint of an uninitialised one");
         let initialised = stage.deploy().await?;
         steps.done(&format!(
-            "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
+            "the Pod has started on such a Node, and each is initialised, {initialised:.1} s after its controller started"
+        ));
+        stage.settled().await?;
+        steps.done(&format!(
+            "each Node is ready, and its taints are [{}]",
+            self.taints
         ));
         let served = stage.serve(FIRST).await?;
         let calls = stage.cloud.mentions(&served.uid().unwrap_or_default())?;
         stage.served = Some((served, calls));
         steps.done("a Service is served");
         Ok(stage)
+    }
+
+    fn nodes(&self) -> &'static [&'static str] {
+        if self.taints.is_empty() {
+            return &NODES[..1];
+        }
+        &NODES
     }
 }
 
@@ -182,18 +208,23 @@ impl<'a> Stage<'a> {
         };
         let plane = ControlPlane::start(options).await?;
         let managers = Managers::start(&plane).await?;
-        let node = RealNode::start(&plane, NODE, &Network::Host).await?;
+        let start = |name| RealNode::start(&plane, name, &Network::Host, &check.taints);
+        let nodes = try_join_all(check.nodes().iter().copied().map(start)).await?;
         let client = plane.client()?;
-        let cloud = Cloud::make(node.dir())?;
-        let workload = Workload::new(client.clone(), &manifest, node.dir())?;
+        let cloud = Cloud::make(plane.dir())?;
+        let workload = Workload::new(client.clone(), &manifest, &nodes)?;
         let url = plane.url();
         manifest.port = url.rsplit(':').next().unwrap_or_default().to_owned();
         cloud.dir().clone_into(&mut manifest.cloud);
         for archive in &check.controller {
-            manifest.controller.push(node.import(archive).await?);
+            manifest
+                .controller
+                .push(RealNode::import_on(&nodes, archive).await?);
         }
         for archive in &check.provider {
-            manifest.provider.push(node.import(archive).await?);
+            manifest
+                .provider
+                .push(RealNode::import_on(&nodes, archive).await?);
         }
         manifest.provider_args.clone_from(&check.provider_args);
         let mut stage = Self {
@@ -201,7 +232,7 @@ impl<'a> Stage<'a> {
             workload,
             manifest,
             client,
-            node,
+            nodes,
             _managers: managers,
             plane,
             cloud,
@@ -211,7 +242,9 @@ impl<'a> Stage<'a> {
         let registered = |node: &_| {
             (!is_tainted(node)).then(|| format!("it has no taint {UNINITIALIZED_TAINT}"))
         };
-        stage.node(NODE, "is registered", registered).await?;
+        for name in check.nodes() {
+            stage.node(name, "is registered", registered).await?;
+        }
         Ok(stage)
     }
 
@@ -223,11 +256,27 @@ impl<'a> Stage<'a> {
     async fn deploy(&mut self) -> Result<f64> {
         let images = self.images(0);
         self.manifest.apply(&self.client, &images, true).await?;
-        self.initialised(NODE).await?;
+        for name in self.check.nodes() {
+            self.initialised(name).await?;
+        }
         let initialised = Timestamp::now();
         self.rolled_out().await?;
         let started = self.workload.started(CONTROLLER).await?;
         Ok(initialised.duration_since(started).as_secs_f64())
+    }
+
+    /// Waits until each Node has the taints of its kubelet and no other, and so is ready, too.
+    async fn settled(&mut self) -> Result<()> {
+        let check = self.check;
+        let lacks = |node: &Node| {
+            let taints = taints_of(node);
+            (taints != check.taints).then(|| format!("its taints are {taints}"))
+        };
+        for name in check.nodes() {
+            self.node(name, "has the taints of its kubelet", lacks)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn rolled_out(&mut self) -> Result<()> {
@@ -246,8 +295,8 @@ impl<'a> Stage<'a> {
 
     /// Runs the test of the chart, as `helm test` does.
     async fn test(&mut self, archive: &Path) -> Result<()> {
-        let image = self.node.import(archive).await?;
-        for test in self.manifest.tests(&image, self.node.address()) {
+        let image = RealNode::import_on(&self.nodes, archive).await?;
+        for test in self.manifest.tests(&image, self.nodes[0].address()) {
             let name = test["metadata"]["name"].as_str().unwrap_or_default();
             let name = name.to_owned();
             manifest::apply(&self.client, test).await?;
@@ -301,7 +350,7 @@ impl Checked for Stage<'_> {
     }
 
     fn processes_run(&mut self) -> Result<()> {
-        self.node.check()
+        self.nodes.iter_mut().try_for_each(RealNode::check)
     }
 
     fn log_ends(&self) -> (String, String) {
@@ -310,4 +359,14 @@ impl Checked for Stage<'_> {
             self.workload.log_end(PROVIDER),
         )
     }
+}
+
+/// The taints of a Node, as a kubelet's `--register-with-taints` has them.
+fn taints_of(node: &Node) -> String {
+    let taints = node.spec.iter().flat_map(|spec| &spec.taints).flatten();
+    let taints = taints.map(|taint| match &taint.value {
+        None => format!("{}:{}", taint.key, taint.effect),
+        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+    });
+    taints.collect::<Vec<_>>().join(",")
 }

@@ -110,7 +110,7 @@ impl RealCluster {
         let plane = &cluster.plane;
         let start = networks
             .iter()
-            .map(|(network, name)| RealNode::start(plane, name, network));
+            .map(|(network, name)| RealNode::start(plane, name, network, ""));
         cluster.nodes = try_join_all(start).await?;
         Ok(cluster)
     }

@@ -85,12 +85,18 @@ impl RealNode {
         requirements::address().map(drop)
     }
 
-    /// Starts containerd and the kubelet. The kubelet registers the Node within seconds.
+    /// Starts containerd and the kubelet. The kubelet registers the Node within seconds, with `taints` in the form of its
+    /// `--register-with-taints`.
     ///
     /// # Errors
     /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run one: it takes root, cgroups, and Debian's
     /// packages containerd and runc.
-    pub(crate) async fn start(plane: &ControlPlane, name: &str, network: &Network) -> Result<Self> {
+    pub(crate) async fn start(
+        plane: &ControlPlane,
+        name: &str,
+        network: &Network,
+        taints: &str,
+    ) -> Result<Self> {
         let requirements = Requirements::check()?;
         let (address, pods, mut command) = match network {
             Network::Host => (requirements::address()?, None, Vec::new()),
@@ -113,6 +119,7 @@ impl RealNode {
         let node = files::Files {
             dir,
             name,
+            taints,
             kubelet: &kubelet,
             kubeconfig: &kubeconfig,
             authority: &plane.dir().join("ca.crt"),

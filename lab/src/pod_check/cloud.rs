@@ -1,4 +1,4 @@
-//! A directory of the node for the provider's fake cloud, which outlives its Pods as a real one does.
+//! A directory of this machine for the provider's fake cloud, which outlives its Pods as a real one does.
 
 use std::{
     fs::{self, Permissions},
@@ -27,9 +27,9 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// Makes the directory below that of the node, for a provider of any user.
-    pub(super) fn make(node: &Path) -> Result<Self> {
-        let dir = node.join("cloud");
+    /// Makes the directory below `dir`, for a provider of any user on any node.
+    pub(super) fn make(dir: &Path) -> Result<Self> {
+        let dir = dir.join("cloud");
         let made = fs::create_dir(&dir)
             .and_then(|()| fs::set_permissions(&dir, Permissions::from_mode(0o777)));
         made.map_err(Error::io("make the directory of the cloud"))?;

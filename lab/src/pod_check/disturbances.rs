@@ -16,7 +16,7 @@ impl Stage<'_> {
             before.push((*container, self.workload.container(container).await?));
         }
         for (_, (id, _)) in &before {
-            self.node.kill_container(id).await?;
+            self.nodes[0].kill_container(id).await?;
         }
         let workload = self.workload.clone();
         let probe = async || {
@@ -57,7 +57,7 @@ impl Stage<'_> {
             self.workload.container(PROVIDER).await?,
         ];
         let killed = Timestamp::now();
-        self.node.kill_kubelet().await?;
+        self.nodes[0].kill_kubelet().await?;
         let workload = self.workload.clone();
         let probe = async || workload.heartbeat_since(NODE, killed).await;
         self.until("the kubelet sends heartbeats again", probe)

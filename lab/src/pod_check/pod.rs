@@ -20,6 +20,7 @@ use kube::{
 };
 
 use super::manifest::Manifest;
+use crate::real_node::RealNode;
 use outrigger_testbed::{Error, Result, process::log_end};
 
 #[derive(Clone)]
@@ -27,11 +28,12 @@ pub(super) struct Workload {
     client: Client,
     namespace: String,
     name: String,
-    logs: PathBuf,
+    /// The directories with logs of Pods, by node.
+    logs: Vec<PathBuf>,
 }
 
 impl Workload {
-    pub(super) fn new(client: Client, manifest: &Manifest, node: &Path) -> Result<Self> {
+    pub(super) fn new(client: Client, manifest: &Manifest, nodes: &[RealNode]) -> Result<Self> {
         let (namespace, name) = manifest.deployment().ok_or_else(|| {
             let reason = io::Error::other("it has none with a namespace");
             Error::io("find the Deployment of the manifest")(reason)
@@ -40,7 +42,7 @@ impl Workload {
             client,
             namespace,
             name,
-            logs: node.join("pods"),
+            logs: nodes.iter().map(|node| node.dir().join("pods")).collect(),
         })
     }
 
@@ -166,7 +168,7 @@ impl Workload {
             });
             times.max().map(|(_, path)| path)
         };
-        let pods = fs::read_dir(&self.logs).into_iter().flatten().flatten();
+        let pods = self.logs.iter().flat_map(fs::read_dir).flatten().flatten();
         let dirs = pods.map(|pod| pod.path().join(container));
         let newest = dirs.filter_map(|dir| newest(&dir)).max();
         newest.map_or_else(String::new, |path| log_end(&path))

@@ -25,6 +25,7 @@ pub(super) const IMAGES_READY: &str = "images-ready";
 pub(super) struct Files<'a> {
     pub(super) dir: &'a Path,
     pub(super) name: &'a str,
+    pub(super) taints: &'a str,
     pub(super) kubelet: &'a Path,
     pub(super) kubeconfig: &'a Path,
     pub(super) authority: &'a Path,
@@ -163,7 +164,7 @@ until [ -e {IMAGES_READY} ]; do sleep 0.02; done
 while read -r _; do kill -9 "$(cat kubelet.pid)"; done <>{CONTROL} &
 while :; do
   '{kubelet}' --config=kubelet.json --kubeconfig='{kubeconfig}' --hostname-override='{name}' --node-ip={address} \
-    --cloud-provider=external --cert-dir=kubelet-pki --v=2 >>kubelet.log 2>&1 </dev/null &
+    --cloud-provider=external --register-with-taints='{taints}' --cert-dir=kubelet-pki --v=2 >>kubelet.log 2>&1 </dev/null &
   echo $! >kubelet.pid
   wait $!
   sleep 0.1
@@ -174,6 +175,7 @@ done
             kubelet = self.kubelet.display(),
             kubeconfig = self.kubeconfig.display(),
             name = self.name,
+            taints = self.taints,
             address = self.address,
             proxy = self
                 .network
