@@ -65,6 +65,9 @@ pub const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// created has no UID; a manifest that was copied with it has the right labels too.
 pub const ANNOTATION_LABELLED: &str = "outrigger.dev/volume-labelled";
 
+/// Memory of a volume's node affinity: it is kept while the provider is asked, and each term of the answer copies it.
+const LARGEST_AFFINITY: usize = 64 << 10;
+
 /// A `v1.PersistentVolume` as the loop and the webhook see it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "wire::VolumeJson")]
@@ -93,6 +96,21 @@ impl VolumeView {
     /// Returns true if an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+
+    /// Returns true if its node affinity takes more memory than [`LARGEST_AFFINITY`]: an entry without content takes two bytes of
+    /// JSON and 50 in memory.
+    fn is_affinity_too_large(&self) -> bool {
+        let terms = self.node_terms.iter();
+        let requirements =
+            terms.flat_map(|term| term.match_expressions.iter().chain(&term.match_fields));
+        let bytes = requirements.map(|requirement| {
+            let values = requirement.values.iter();
+            let values = values.map(|value| size_of_val(value) + value.len());
+            let texts = requirement.key.len() + requirement.operator.len();
+            size_of_val(requirement) + texts + values.sum::<usize>()
+        });
+        size_of_val(&*self.node_terms) + bytes.sum::<usize>() > LARGEST_AFFINITY
     }
 }
 

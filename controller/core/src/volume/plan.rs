@@ -72,6 +72,8 @@ pub fn left_alone(
         Some("provisioned")
     } else if source.is_too_long() {
         Some("source too long")
+    } else if volume.is_affinity_too_large() {
+        Some("affinity too large")
     } else {
         None
     }

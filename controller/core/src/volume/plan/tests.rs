@@ -128,6 +128,40 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
     }
 }
 
+/// In whatever part of it the size is: the webhook reads what any client of its port sends.
+#[test]
+fn a_volume_whose_affinity_is_too_large_is_not_asked_about() {
+    let none = within("", &[]);
+    let by_fields = NodeTerm {
+        match_fields: vec![none.clone(); 2_000],
+        ..NodeTerm::default()
+    };
+    let long = "n".repeat(32 << 10);
+    let table = [
+        (
+            vec![all_of(vec![within("host", &["node-1.example"]); 500])],
+            None,
+        ),
+        (vec![all_of(vec![none; 2_000])], Some("affinity too large")),
+        (vec![by_fields], Some("affinity too large")),
+        (vec![NodeTerm::default(); 2_000], Some("affinity too large")),
+        (
+            vec![all_of([within("", &[""; 5_000])])],
+            Some("affinity too large"),
+        ),
+        (
+            vec![all_of([within(&long, &[&long])])],
+            Some("affinity too large"),
+        ),
+    ];
+    for (at, (terms, left)) in table.iter().enumerate() {
+        for stage in [Stage::Admission, Stage::Existing] {
+            let why = left_alone(&with_terms(terms), &served(), stage);
+            assert_eq!(why, *left, "{at} {stage:?}");
+        }
+    }
+}
+
 /// Labels are set where they are absent; a label of the volume's own that says otherwise refuses it.
 #[test]
 fn a_label_of_the_volume_is_never_overwritten() {
