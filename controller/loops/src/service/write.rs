@@ -184,7 +184,11 @@ impl Reconciler {
                 // The pause of the calls has logged what concerns every Service alike.
                 if failure.class.is_for_owner() {
                     // It may be that of many Services, each of which has its event.
-                    let cause = format!("{call}: {}", error.steady());
+                    let cause = match failure.class {
+                        // The text quotes what a user wrote, and a user could make more causes than are remembered.
+                        ErrorClass::Invalid => format!("{call}: {}", failure.reason),
+                        _ => format!("{call}: {}", error.steady()),
+                    };
                     let (service, class) = (&*key.name, failure.class.as_str());
                     log_repeated!(warn, self.repeats, &cause, service, class, call, %error, "load balancer call failed");
                 }

@@ -52,6 +52,21 @@ async fn a_failure_of_many_services_is_one_line() {
     assert!(failed.count() >= 100);
 }
 
+#[tokio::test(start_paused = true)]
+async fn values_of_users_make_no_causes_of_lines() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start().await;
+    for n in 0..10 {
+        let mut web = service(&format!("web-{n}"));
+        web["spec"]["loadBalancerSourceRanges"] = json!([format!("range-{n}")]);
+        rig.cluster.create_service(web);
+    }
+    secs(30).await;
+    let lines = warnings.with("load balancer call failed");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(failed(&rig) >= 10);
+}
+
 /// Error with which a gRPC library answers for a method that the provider lacks.
 fn unimplemented() -> InjectedError {
     InjectedError::new(tonic::Code::Unimplemented).without_reason()
