@@ -39,9 +39,10 @@ pub(super) struct SweepCommand {
     /// anything is deleted. Without it that of the Pod's service account.
     #[arg(long, conflicts_with = "without_kubeconfig")]
     kubeconfig: Option<PathBuf>,
-    /// Lease of that cluster's controller, NAMESPACE/NAME, which remembers its --cluster-uid.
-    #[arg(long, default_value = "kube-system/cloud-controller-manager", value_parser = lease_path)]
-    lease: String,
+    /// Lease of that cluster's controller, NAMESPACE/NAME, which remembers its --cluster-uid. A Lease that is named need not be
+    /// there. Without it kube-system/cloud-controller-manager, which must be.
+    #[arg(long, value_parser = lease_path)]
+    lease: Option<String>,
     /// Form of the output.
     #[arg(short, long, value_enum, default_value = "table")]
     output: OutputForm,
@@ -61,6 +62,9 @@ pub(super) struct SweepCommand {
     #[arg(short, long)]
     yes: bool,
 }
+
+/// The Lease without `--lease`.
+const DEFAULT_LEASE: &str = "kube-system/cloud-controller-manager";
 
 /// The path of the Lease NAMESPACE/NAME.
 fn lease_path(text: &str) -> Result<String, &'static str> {
@@ -148,19 +152,27 @@ impl SweepCommand {
         let url = api_server.url();
         let api = super::api(api_server, "sweep").await?;
         let kube_system = cluster::uid(&api).await;
-        let annotations = match cluster::lease(&api, &self.lease).await {
+        let path = self
+            .lease
+            .clone()
+            .map_or_else(|| lease_path(DEFAULT_LEASE), Ok)?;
+        let on_lease = match cluster::lease(&api, &path).await {
+            // Its controller may have another one.
+            Err(error) if error.is_not_found() && self.lease.is_none() => Err(format!(
+                "it has no Lease {DEFAULT_LEASE}: name that of its controller with --lease"
+            )),
             // No replica has led there.
             Err(error) if error.is_not_found() => Ok(None),
-            lease => lease.map(|lease| Some(lease.annotations)),
+            Err(error) => Err(error.to_string()),
+            Ok(lease) => Ok(lease.annotations.get(CLUSTER_UID_ANNOTATION).cloned()),
         };
-        let on_lease = annotations.as_ref().map(|annotations| {
-            let uid = annotations.as_ref()?.get(CLUSTER_UID_ANNOTATION);
-            uid.map(|uid| &**uid)
-        });
         is_of_another_cluster(
             &self.cluster_uid,
             kube_system.as_deref().map_err(ToString::to_string),
-            on_lease.map_err(ToString::to_string),
+            on_lease
+                .as_ref()
+                .map(Option::as_deref)
+                .map_err(Clone::clone),
         )
         .map_err(|why| format!("{url}: {why}"))
     }

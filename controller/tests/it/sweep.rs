@@ -145,6 +145,11 @@ async fn a_living_cluster_is_not_swept_whatever_its_address_answers() {
             edited(&|cluster| cluster["server"] = json!("https://127.0.0.1:1")),
             "cannot talk to the API server",
         ),
+        // A controller of that cluster may have another Lease, which remembers this UID.
+        (
+            format!("--kubeconfig={}", other_path.display()),
+            "no Lease kube-system/cloud-controller-manager",
+        ),
         // No service account either.
         (
             "--timeout=5m".to_owned(),
@@ -172,7 +177,8 @@ async fn a_living_cluster_is_not_swept_whatever_its_address_answers() {
 
     // A cluster that lives says nothing of one that is gone.
     let kubeconfig = format!("--kubeconfig={}", other_path.display());
-    let swept = sweep(&stage, ANOTHER, &["--yes", &kubeconfig]).await;
+    let named = "--lease=kube-system/cloud-controller-manager";
+    let swept = sweep(&stage, ANOTHER, &["--yes", &kubeconfig, named]).await;
     assert!(swept.out.contains("lb-other"), "{swept:?}");
     let left = balancers(&stage).await;
     assert!(!left.contains(&"lb-other".to_owned()), "{left:?}");
