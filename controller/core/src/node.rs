@@ -139,7 +139,7 @@ pub struct NodeView {
     /// Conditions with a domain in their type, the two of [`maintenance`] and [`NETWORK_UNAVAILABLE`], by type: others of
     /// Kubernetes' own are left out.
     pub conditions: Box<[Condition]>,
-    /// `status.nodeInfo.systemUUID`.
+    /// `status.nodeInfo.systemUUID`; empty if it is longer than 128 bytes.
     pub system_uuid: Box<str>,
     /// `status.volumesInUse` has entries.
     pub has_volumes_in_use: bool,

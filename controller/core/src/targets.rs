@@ -76,11 +76,19 @@ pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-b
 /// Taint of a node that the cluster autoscaler is about to delete.
 pub const TAINT_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
 
+/// Bytes of a target's provider ID, addresses and taints. A kubelet may give its Node a megabyte of them, and the Nodes of
+/// one call share a message; the smallest that a provider may accept, 64 KiB, holds this and the labels that are sent.
+const LARGEST: usize = 32 << 10;
+
+/// Bytes around an address or taint in a message.
+const AROUND: usize = 16;
+
 /// Values that Go reads as false.
 const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
 
 /// Returns true if `node` is a target (S-50): not one that is being deleted, has [`LABEL_EXCLUDE`] with the value true,
-/// none, or one that is neither true nor false, or [`TAINT_AUTOSCALER`] with any value and effect.
+/// none, or one that is neither true nor false, or [`TAINT_AUTOSCALER`] with any value and effect, nor one
+/// that [`is_too_large`].
 ///
 /// Readiness, cordon, initialisation, the role of control plane and a provider ID do not matter (S-51): the load balancer's
 /// own health checks decide which targets serve.
@@ -88,7 +96,17 @@ pub fn is_target(node: &NodeView) -> bool {
     let label = node.labels.get(LABEL_EXCLUDE);
     let is_excluded = label.is_some_and(|value| !FALSE.contains(&value));
     let is_tainted = || node.taints.iter().any(|t| &*t.key == TAINT_AUTOSCALER);
-    node.deleted.is_none() && !is_excluded && !is_tainted()
+    node.deleted.is_none() && !is_excluded && !is_tainted() && !is_too_large(node)
+}
+
+/// Returns true if `node` takes so much that a message with it, and with the other targets, might not be sent.
+pub fn is_too_large(node: &NodeView) -> bool {
+    let addresses = node.addresses.iter();
+    let addresses = addresses.map(|address| AROUND + address.kind.len() + address.address.len());
+    let taints = node.taints.iter();
+    let taints =
+        taints.map(|taint| AROUND + taint.key.len() + taint.value.len() + taint.effect.len());
+    node.provider_id.len() + addresses.chain(taints).sum::<usize>() > LARGEST
 }
 
 /// The effect of a step of one node on the targets; `None` is a node that is not there.

@@ -8,6 +8,7 @@
 use crate::{
     node::{NodeAddress, NodeView, maintenance::PlannedMaintenance},
     string_map::StringMap,
+    text,
 };
 
 /// A machine in the cloud. Only checked answers become one (see [`crate::node::answer`]).
@@ -115,7 +116,7 @@ pub fn no_instance(node: &NodeView) -> String {
             "no instance named {:?} (compare the Node's name with the cloud's)",
             node.name
         ),
-        id => format!("no instance with the provider ID {id:?}"),
+        id => format!("no instance with the provider ID {:?}", text::message(id)),
     }
 }
 

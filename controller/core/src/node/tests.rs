@@ -45,6 +45,16 @@ fn a_real_node_becomes_its_view() {
     assert_eq!(&*node.system_uuid, "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8");
 }
 
+#[test]
+fn a_system_uuid_that_is_too_long_to_be_one_is_none() {
+    let bytes_of = |length: usize| {
+        let mut json = fixture::full_node();
+        json["status"]["nodeInfo"]["systemUUID"] = "u".repeat(length).into();
+        view(&json).system_uuid.len()
+    };
+    assert_eq!([128, 129].map(bytes_of), [128, 0]);
+}
+
 /// The domain tells other components' conditions from Kubernetes' own.
 #[test]
 fn conditions_with_a_domain_are_kept_by_type() {

@@ -14,6 +14,9 @@ use crate::{
     null::or_default,
 };
 
+/// Longest system UUID that is one, in bytes: SMBIOS has 36 characters, and a kubelet reports any text.
+const LONGEST_UUID: usize = 128;
+
 #[derive(Deserialize)]
 pub(super) struct NodeJson {
     metadata: ObjectMetadata<Arc<str>>,
@@ -63,6 +66,8 @@ impl From<NodeJson> for NodeView {
             spec,
             status,
         } = node;
+        let system_uuid = Some(status.node_info.system_uuid);
+        let system_uuid = system_uuid.filter(|uuid| uuid.len() <= LONGEST_UUID);
         let ready = condition::find(&status.conditions, "Ready");
         Self {
             name: metadata.name,
@@ -85,7 +90,7 @@ impl From<NodeJson> for NodeView {
             },
             ready_since: ready.and_then(|c| c.last_transition_time),
             conditions: qualified(status.conditions),
-            system_uuid: status.node_info.system_uuid,
+            system_uuid: system_uuid.unwrap_or_default(),
             has_volumes_in_use: !status.volumes_in_use.is_empty(),
         }
     }

@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{TargetChange, Targets, is_target};
+use super::{TargetChange, Targets, is_target, is_too_large};
 use crate::{api_time::after, node::NodeView};
 
 /// How long the last targets are kept where none would be left though Nodes exist: more likely a mistake, such as a label
@@ -147,8 +147,9 @@ impl EmptyTargets {
             return (targets, None);
         }
         let until = after(*self.0.get_or_insert(now), HOLD);
-        let is_kept =
-            |node: &Arc<NodeView>| node.deleted.is_none() && last.get(&node.name).is_some();
+        let is_kept = |node: &Arc<NodeView>| {
+            node.deleted.is_none() && !is_too_large(node) && last.get(&node.name).is_some()
+        };
         let kept: Vec<_> = nodes.into_iter().filter(is_kept).collect();
         if kept.is_empty() || until <= now {
             return (targets, None);

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    LABEL_EXCLUDE, TargetChange, TargetLabels, TargetRules, Targets, change as change_by,
-    is_same_to_provider, is_target, names,
+    EmptyTargets, LABEL_EXCLUDE, TargetChange, TargetLabels, TargetRules, Targets,
+    change as change_by, is_same_to_provider, is_target, names,
 };
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
-    node::{NodeView, Ready},
+    node::{NodeView, Ready, Taint},
 };
 
 type Edit = fn(&mut NodeView);
@@ -30,6 +30,38 @@ fn the_label_excludes_unless_it_is_false() {
         };
         assert_eq!(is_target(&node), expected, "{value:?}");
     }
+}
+
+/// Its kubelet could make it so large that no message with it could be sent.
+#[test]
+fn a_node_that_is_too_large_is_no_target() {
+    let with_addresses = |count| NodeView {
+        addresses: addresses(&"InternalIP=10.0.0.1 ".repeat(count)),
+        ..registered("n")
+    };
+    let with_taints = |count| NodeView {
+        taints: vec![Taint::new("key", "value", "NoSchedule"); count].into(),
+        ..registered("n")
+    };
+    let with_id = |length| NodeView {
+        provider_id: "x".repeat(length).into(),
+        ..registered("n")
+    };
+    for (node, expected) in [
+        (with_addresses(64), true),
+        (with_addresses(1_000), false),
+        (with_taints(500), true),
+        (with_taints(1_000), false),
+        (with_id(1_024), true),
+        (with_id(33 << 10), false),
+    ] {
+        assert_eq!(is_target(&node), expected);
+    }
+    // Nor is it kept where there would be none.
+    let large = Arc::new(with_taints(1_000));
+    let last = Targets::of(vec![Arc::clone(&large)], &[]);
+    let (kept, _) = EmptyTargets::default().targets(Timestamp::UNIX_EPOCH, vec![large], &last);
+    assert!(kept.is_empty());
 }
 
 /// S-50, S-51.

@@ -47,6 +47,9 @@ metric_families! {
         pub(super) targets_held: Gauge,
             "outrigger_service_targets_held",
             "Whether nodes are kept as targets since there would be none though Nodes exist";
+        pub(super) nodes_too_large: Gauge,
+            "outrigger_service_nodes_too_large",
+            "Nodes that are no targets, since provider ID, addresses and taints take more than 32 KiB";
         // 100 ms to 55 min.
         rollouts: Histogram = Histogram::new(exponential_buckets(0.1, 2.0, 16)),
             "outrigger_service_target_rollout_seconds",

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
     service::ServiceView,
-    targets::{EmptyTargets, Inheritance, TargetLabels, TargetPool, TargetRules},
+    targets::{EmptyTargets, Inheritance, TargetLabels, TargetPool, TargetRules, is_too_large},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -65,6 +65,8 @@ pub(super) struct Selection {
     is_published: bool,
     /// Until when nodes are kept as targets, since there would be none.
     held: Option<Timestamp>,
+    /// How many nodes are too large.
+    too_large: usize,
 }
 
 impl Rollout {
@@ -81,10 +83,22 @@ impl Rollout {
             rules,
             has_selectors: self.has_selectors(),
         });
-        let (targets, held) =
-            selection
-                .empty
-                .targets(self.decisions.now(), self.nodes.all(), current.all());
+        let nodes = self.nodes.all();
+        let too_large: Vec<_> = nodes.iter().filter(|node| is_too_large(node)).collect();
+        if let [node, ..] = *too_large
+            && too_large.len() > selection.too_large
+        {
+            warn!(
+                node = &*node.name,
+                nodes = too_large.len(),
+                "Node is no target of load balancers: its provider ID, addresses and taints take more than 32 KiB"
+            );
+        }
+        selection.too_large = too_large.len();
+        self.metrics.nodes_too_large.set(too_large.len() as i64);
+        let (targets, held) = selection
+            .empty
+            .targets(self.decisions.now(), nodes, current.all());
         if let Some(until) = held.filter(|_| selection.held.is_none()) {
             warn!(
                 kept = targets.len(),

@@ -4,6 +4,7 @@ use outrigger_core::targets::LABEL_EXCLUDE;
 
 use super::{applied::annotation, *};
 use outrigger_kube::fixture::{lease::Mood, settled};
+use outrigger_runtime::fixture::Warnings;
 
 /// One call for each of 100 Services, not one for each of 10 nodes (not S-57).
 #[tokio::test(start_paused = true)]
@@ -55,6 +56,26 @@ fn exclude(rig: &Rig, name: &str) {
     let mut node = settled(name, &format!("mock://{name}"), "True");
     node["metadata"]["labels"][LABEL_EXCLUDE] = "true".into();
     rig.observe(node);
+}
+
+/// Its kubelet may fill it up, so that no load balancer could get its targets.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_becomes_too_large_is_no_target_until_it_is_smaller() {
+    let warnings = Warnings::listen();
+    let rig = with_services(1, Setup::default()).await;
+    let is_target = |rig: &Rig| rig.targets().contains(&"n1".to_owned());
+    let mut node = settled("n1", "mock://n1", "True");
+    let taint = json!({"key": "full", "effect": "NoSchedule"});
+    node["spec"]["taints"] = vec![taint; 2_000].into();
+    rig.observe(node);
+    rig.until("it is no target", |rig| !is_target(rig)).await;
+    let too_large = |count| format!("outrigger_service_nodes_too_large {count}");
+    assert!(rig.metrics().contains(&too_large(1)), "{}", rig.metrics());
+    let lines = warnings.with("take more than 32 KiB");
+    assert!(lines.len() == 1 && lines[0].contains("n1"), "{lines:?}");
+    rig.join("n1");
+    rig.until("it is one again", is_target).await;
+    assert!(rig.metrics().contains(&too_large(0)), "{}", rig.metrics());
 }
 
 /// Its return waits a second for others; an Ensure meanwhile has it already.
