@@ -5,8 +5,13 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::plan::{RouteFacts, can_have_route, is_working};
-use crate::{cidr::Cidr, node::NodeView};
+use crate::{
+    cidr::{Cidr, CidrMap},
+    node::NodeView,
+};
 
 /// A Pod CIDR without a route, and why: a Warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,34 +60,59 @@ impl RouteRefusal {
 }
 
 /// Why `node` gets no route for its Pod CIDR `destination`, if it gets none.
+///
+/// The claims before its own are decided one after the other, each once: who registers Nodes chooses how many overlap.
 pub(super) fn refusal(
     destination: Cidr,
     node: &NodeView,
     facts: &RouteFacts<'_>,
 ) -> Option<RouteRefusal> {
-    let has_route = is_routed(destination, node, facts);
+    let own = order(destination, node, facts);
     if let Some(why) = defect(destination, node, facts) {
+        let (lacks_route, ..) = own;
         // Upstream has made it, or the mask was another one then.
-        return (!has_route).then_some(why);
+        return lacks_route.then_some(why);
     }
-    let mut others = others(facts.nodes.around(destination), node)
-        .chain(others(facts.nodes.within(destination), node));
-    let first = others.find(|(cidr, other)| {
-        let is_first = match (has_route, is_routed(*cidr, other, facts)) {
-            (true, false) => false,
-            (false, true) => true,
-            (_, is_routed_too) => {
-                let is_older = (other.created, &other.name) < (node.created, &node.name);
-                is_older && (is_routed_too || can_have_route(other, facts))
-            }
-        };
-        // Each is before the last in one order, so that this ends. A range that is no Node's harms no other Node.
-        is_first && defect(*cidr, other, facts).is_none() && refusal(*cidr, other, facts).is_none()
-    });
-    first.map(|(other_cidr, other)| RouteRefusal::Overlaps {
-        other: Arc::clone(&other.name),
-        other_cidr,
-    })
+    // A range that is no Node's harms no other Node.
+    let is_before = |&(cidr, other): &(Cidr, &Arc<NodeView>)| {
+        order(cidr, other, facts) < own && defect(cidr, other, facts).is_none()
+    };
+    // Two CIDRs that overlap are one inside the other, so all that matter are inside the widest.
+    let around = facts.nodes.around(destination).filter(is_before);
+    let widest = around.last().map_or(destination, |(cidr, _)| cidr);
+    let mut before: Vec<_> = facts.nodes.within(widest).filter(is_before).collect();
+    before.sort_by_cached_key(|&(cidr, other)| order(cidr, other, facts));
+    let mut kept = CidrMap::default();
+    for (cidr, other) in before {
+        let can_keep = is_routed(cidr, other, facts) || can_have_route(other, facts);
+        if can_keep && owner(&kept, cidr, other).is_none() {
+            kept.insert(cidr, &other.name);
+        }
+    }
+    let first = owner(&kept, destination, node);
+    first.map(|(other_cidr, other)| RouteRefusal::Overlaps { other, other_cidr })
+}
+
+/// The place of a claim among those that overlap with it: those that have their route come first, and the older ones before
+/// the younger ones.
+fn order<'a>(
+    destination: Cidr,
+    node: &'a NodeView,
+    facts: &RouteFacts<'_>,
+) -> (bool, Timestamp, &'a Arc<str>) {
+    let lacks_route = !is_routed(destination, node, facts);
+    (lacks_route, node.created, &node.name)
+}
+
+/// The Node other than `node` that has an address of `destination` among those `kept`, with its Pod CIDR.
+fn owner(
+    kept: &CidrMap<&Arc<str>>,
+    destination: Cidr,
+    node: &NodeView,
+) -> Option<(Cidr, Arc<str>)> {
+    let mut overlapping = kept.overlapping(destination);
+    let (cidr, &other) = overlapping.find(|(_, other)| ***other != node.name)?;
+    Some((cidr, Arc::clone(other)))
 }
 
 /// Why the range is none that a Node can have.
@@ -97,13 +127,6 @@ fn defect(destination: Cidr, node: &NodeView, facts: &RouteFacts<'_>) -> Option<
         None => 0,
     };
     (destination.prefix_len() < shortest).then_some(RouteRefusal::TooWide { shortest })
-}
-
-fn others<'a>(
-    all: impl Iterator<Item = (Cidr, &'a Arc<NodeView>)>,
-    node: &NodeView,
-) -> impl Iterator<Item = (Cidr, &'a Arc<NodeView>)> {
-    all.filter(|(_, other)| other.name != node.name)
 }
 
 fn is_routed(destination: Cidr, node: &NodeView, facts: &RouteFacts<'_>) -> bool {

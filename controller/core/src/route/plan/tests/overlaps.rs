@@ -180,3 +180,22 @@ fn a_node_without_a_route_keeps_no_other_from_its_own() {
     assert_eq!(case.plan("10.244.0.0/23").step, create(&second));
     assert_eq!(case.plan("10.244.0.0/24").step, RouteStep::Nothing);
 }
+
+/// A kubelet registers as many Nodes as its token allows.
+#[test]
+fn nodes_nested_in_one_another_are_decided_at_once() {
+    let nested = |length: u8| {
+        let node = routed(&format!("n{length}"), length, &format!("fd00::/{length}"));
+        later(length.into(), node)
+    };
+    let nodes: Vec<_> = (49..113).map(nested).collect();
+    let case = Case::new(&[], &nodes);
+    assert_eq!(case.plan("fd00::/49").step, create(&nodes[0]));
+    for length in 50..113 {
+        let destination = format!("fd00::/{length}");
+        assert_eq!(case.plan(&destination).step, RouteStep::Nothing);
+        let refused = case.refused(&destination);
+        let first = "overlaps with fd00::/49 of Node n49, which was first";
+        assert!(refused[0].contains(first), "{refused:?}");
+    }
+}
