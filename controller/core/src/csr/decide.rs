@@ -102,17 +102,18 @@ pub fn decide<'a>(
         let text = format!("the instance of Node {name} is stopped or being deleted");
         return problem("stopped", text);
     }
-    let has_same_id = |other: &&NodeView| {
+    // Some clouds answer with the ID as it was asked for, in any spelling; the names of the machine tell all the same. The
+    // end of an ID alone does not: in some clouds it is a number that a machine of each group has.
+    let has_same_machine = |other: &&NodeView| {
         let id = &*other.provider_id;
         let ids = [&*node.provider_id, &*instance.provider_id];
-        other.name != node.name
-            && !id.is_empty()
-            && ids.iter().any(|of| id.eq_ignore_ascii_case(of))
+        let has_id = !id.is_empty() && ids.iter().any(|of| id.eq_ignore_ascii_case(of));
+        other.name != node.name && (has_id || has_name(instance, &other.name))
     };
-    if let Some(other) = nodes.into_iter().find(has_same_id) {
+    if let Some(other) = nodes.into_iter().find(has_same_machine) {
         let other = &other.name;
         let text =
-            format!("Node {other} has the provider ID of Node {name}, too; delete the wrong one");
+            format!("Node {other} has the machine of Node {name}, too; delete the wrong one");
         return problem("shared_provider_id", text);
     }
     // Another Node's kubelet could name the machine in its provider ID.

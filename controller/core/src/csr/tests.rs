@@ -682,6 +682,52 @@ fn another_node_with_the_provider_id_gets_nothing_and_neither_does_the_first() {
     );
 }
 
+/// The provider answers with the ID as it was asked for, as AWS's code does.
+#[test]
+fn another_node_with_a_name_of_the_machine_keeps_both_from_certificates() {
+    let named = |name: &str, id: &str| NodeView {
+        name: name.into(),
+        provider_id: id.into(),
+        ..node()
+    };
+    let reason_of = |node: NodeView, other: NodeView| {
+        let subject = format!("CN=system:node:{},O=system:nodes", node.name);
+        let names = extensions(&[alternative_names(&[ip("10.0.0.1")])]);
+        let mut csr = csr(&pem(&subject, vec![attribute(vec![names])]));
+        csr["spec"]["username"] = format!("system:node:{}", node.name).into();
+        let answer = Instance {
+            provider_id: node.provider_id.clone(),
+            ..instance()
+        };
+        outcome(&view(csr), Some(node), &found(answer), &[other])
+    };
+    let alias = "n1.cloud.example";
+    for id in [
+        "mock://i-1",
+        "mock://x/i-1",
+        "mock://x/i-1/",
+        "mock://x/%69-1",
+        "",
+    ] {
+        let shared = "shared_provider_id";
+        assert_eq!(reason_of(node(), named(alias, id)), shared, "{id}");
+        if !id.is_empty() {
+            assert_eq!(reason_of(named(alias, id), node()), shared, "{id}");
+        }
+    }
+    // In each scale set of Azure there is a machine 0, and in each zone of another cloud one of the same name.
+    for (own, id) in [
+        ("mock:///sets/a/machines/0", "mock:///sets/b/machines/0"),
+        ("mock://zone-a/i-1", "mock://zone-b/i-1"),
+    ] {
+        assert_eq!(
+            reason_of(named("n1", own), named("n2", id)),
+            "approved",
+            "{id}"
+        );
+    }
+}
+
 #[test]
 fn a_cloud_without_provider_ids_answers_by_name() {
     let csr = view(csr(OF_KUBELET));
