@@ -256,6 +256,20 @@ impl CloudNodeState {
         self.claims.lock().claim(&node.provider_id, &node.name);
     }
 
+    /// Notes that the cloud calls the machine of `node` `provider_id`, unless `nodes` shows the node no more.
+    pub(super) fn claim_spelling(
+        &self,
+        nodes: &Store<NodeView>,
+        provider_id: &str,
+        node: &NodeView,
+    ) {
+        let mut claims = self.claims.lock();
+        // Under the lock, as below.
+        if nodes.newest(node).is_some() {
+            claims.claim(provider_id, &node.name);
+        }
+    }
+
     /// Notes that `node` is about to get `provider_id`; false if `nodes` shows it no more.
     ///
     /// # Errors

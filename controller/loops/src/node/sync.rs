@@ -188,6 +188,10 @@ impl CloudNode {
         if instance.is_other_than(node) {
             return false;
         }
+        if instance.is_spelled_otherwise(node) {
+            let (nodes, id) = (&self.context.nodes, &instance.provider_id);
+            self.state.claim_spelling(nodes, id, node);
+        }
         self.confirm(node, address::said(node, &instance.addresses).as_deref());
         let addresses = instance.addresses.iter();
         let is_new = |one: &&NodeAddress| one.is_ip() && !node.addresses.contains(one);
@@ -325,14 +329,11 @@ impl CloudNode {
         match lookup {
             Lookup::Found(instance) => {
                 let instance = self.believe(&node, &instance).into_owned();
-                let fresh = node.provider_id.is_empty();
-                let id = if fresh {
-                    &instance.provider_id.clone()
-                } else {
-                    &node.provider_id
-                };
-                if !self.claim(id, &node)? {
-                    return Ok(Outcome::Done);
+                // Another Node may have the machine by another spelling of its ID.
+                for id in [&*node.provider_id, &*instance.provider_id] {
+                    if !self.claim(id, &node)? {
+                        return Ok(Outcome::Done);
+                    }
                 }
                 // A write that fails after the taint is gone is repeated without a lookup.
                 let machine = self.remember_machine(&node, instance);
@@ -340,8 +341,8 @@ impl CloudNode {
                     .remember(nodes, &node, |memory| memory.is_new = true);
                 let done = self.bring_in_line(Arc::clone(&node), &machine, instances);
                 let done = Box::pin(done).await;
-                if done.is_err() && fresh {
-                    self.unclaim(id, &node);
+                if done.is_err() && node.provider_id.is_empty() {
+                    self.unclaim(&machine.provider_id, &node);
                 }
                 done
             }

@@ -1,11 +1,12 @@
 //! Lookups and writes that fail, and nothing that stays of a Node that is gone, or of a term that has not begun.
 
-use outrigger_provider_mock::instances::InstanceSpec;
+use outrigger_provider_mock::{faults::BadAnswer, instances::InstanceSpec};
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
 use crate::{ipam, lifecycle, queue::Queue};
+use outrigger_kube::fixture::settled;
 
 #[tokio::test(start_paused = true)]
 async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
@@ -151,6 +152,39 @@ async fn a_node_that_was_refused_runs_at_once_when_the_other_goes() {
     sleep(Duration::from_secs(1)).await;
     let taints = fixture.live("n2")["spec"]["taints"].to_string();
     assert!(!taints.contains("uninitialized"), "{taints}");
+}
+
+/// The cloud names the zone in its IDs; a client that registers a Node may leave it out.
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_one_nodes_however_its_id_is_spelled() {
+    let mut twin = node("twin");
+    twin["spec"]["providerID"] = json!("mock://i-1");
+    let old = settled("twin", "mock://i-1", "True");
+    for (first, second, loser) in [
+        (node("n1"), twin, "twin"),
+        // Found by a sweep.
+        (old, node("n1"), "n1"),
+    ] {
+        let fixture = start_in(cloud(|_| {}));
+        let spec = InstanceSpec {
+            id: Some("i-1".parse().unwrap()),
+            ..InstanceSpec::named("n1".parse().unwrap())
+        };
+        fixture.cloud.create(spec).unwrap();
+        let answer = Effect::BadAnswer(BadAnswer::OtherSpelling);
+        fixture
+            .cloud
+            .inject(Fault::on(Method::BatchGetInstances, answer));
+        fixture.register(first);
+        sleep(PERIOD * 2).await;
+        fixture.register(second);
+        sleep(Duration::from_mins(1)).await;
+        let events = fixture.events();
+        let duplicate = "DuplicateProviderID".to_owned();
+        assert!(events.contains(&duplicate), "{loser}: {events:?}");
+        let taints = fixture.live(loser)["spec"]["taints"].to_string();
+        assert!(taints.contains(UNINITIALIZED), "{loser}: {taints}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
