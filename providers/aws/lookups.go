@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -72,7 +73,19 @@ func (c *cloud) lookUp(ctx context.Context, node *corev1.Node) (serve.InstanceRe
 	if result.Shutdown, err = isShutdown(); err == nil {
 		result.Metadata, err = metadata()
 	}
+	if err == nil {
+		respell(result.Metadata)
+	}
 	return result, err
+}
+
+// respell gives an EC2 instance the ID of its zone: AWS's code answers with the Node's own, which may have any zone and
+// escapes, so that two Nodes with one instance would not be noticed.
+func respell(metadata *cloudprovider.InstanceMetadata) {
+	id, err := aws.KubernetesInstanceID(metadata.ProviderID).MapToAWSInstanceID()
+	if err == nil && strings.HasPrefix(string(id), "i-") && metadata.Zone != "" {
+		metadata.ProviderID = aws.ProviderName + ":///" + metadata.Zone + "/" + string(id)
+	}
 }
 
 // begin runs a call, and returns a function that waits for its result.

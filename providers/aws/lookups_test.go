@@ -161,3 +161,16 @@ func TestANodeIsLookedUpByItsNameOrAbsent(t *testing.T) {
 	}
 	t.Log(counting.requests)
 }
+
+func TestAnInstanceHasOneIDHoweverItsNodesSpellIt(t *testing.T) {
+	made, _ := newTestCloud(t)
+	for _, spelled := range []string{"us-east-1a/" + idOf(1), "x/" + idOf(1), "/" + idOf(1), "x/%69" + idOf(1)[1:], idOf(1) + "?x"} {
+		results, err := made.InstancesByNode(t.Context(), []*corev1.Node{node(1, "aws:///"+spelled)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result := results[nameOf(1)]; result.Metadata == nil || result.Metadata.ProviderID != "aws:///us-east-1a/"+idOf(1) {
+			t.Error(spelled, result)
+		}
+	}
+}
