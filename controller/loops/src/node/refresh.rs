@@ -4,7 +4,7 @@
 //! ```text
 //!  sweep ─► a list, or full batches spread over the period ─► core::node::plan
 //!             ├ list too large: batches                                     │
-//!             └ nodes that it lacks: looked up singly, up to a budget       │ something to write
+//!             └ nodes that it lacks: batches, up to a budget                │ something to write
 //!                                                                           ▼
 //!                                                       observed ─► queue ─► sync: writes
 //! ```
@@ -39,9 +39,9 @@ const MAX_STALENESS: f64 = 0.2;
 /// time when all nodes are spread over the period.
 const BURST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Nodes missing from a snapshot are looked up singly: a tenth of all nodes a period, but at least this
-/// many. The others wait for the next period.
-const MIN_SINGLE_LOOKUPS: usize = 10;
+/// Nodes missing from a snapshot are looked up: a tenth of all nodes a period, but at least this many. The others wait for
+/// the next period.
+const MIN_BUDGET: usize = 10;
 
 /// A sweep sends the next batch while fewer lookups than this, or than a batch has, are in flight: a lookup that hangs
 /// does not delay the others, and a slow provider receives no more than it can answer.
@@ -195,7 +195,7 @@ impl Sweep<'_> {
             }
         }
         // A node missing from a list proves nothing: only a lookup does.
-        self.ask_singly(missing).await;
+        self.ask_in_batches(self.within_budget(&missing)).await;
         Vec::new()
     }
 
@@ -209,7 +209,7 @@ impl Sweep<'_> {
             size = size.min(in_window.max(1));
         }
         let batches = nodes.chunks(size);
-        let pause = period.div_f64(batches.len() as f64);
+        let pause = period.div_f64(batches.len().max(1) as f64);
         let mut due = Instant::now();
         let mut lookups = FuturesUnordered::new();
         let mut unreadable: Vec<Arc<NodeView>> = Vec::new();
@@ -235,15 +235,22 @@ impl Sweep<'_> {
                 }
             }
         }
-        self.ask_singly(unreadable).await;
+        // Each in a call of its own, so that no other Node is the cause.
+        for node in self.within_budget(&unreadable) {
+            // The node may have changed during the lookups before it.
+            if let Some(node) = present(self.cloud_node, &node) {
+                let (node, answer) = ask(self.cloud_node, self.purpose, node).await;
+                self.answered(&node, answer.as_ref());
+            }
+        }
     }
 
-    /// Looks up the nodes one after the other, up to the budget.
-    async fn ask_singly(&mut self, nodes: Vec<Arc<NodeView>>) {
+    /// Returns those of the nodes missing from a snapshot that are looked up in this period.
+    fn within_budget(&self, missing: &[Arc<NodeView>]) -> Vec<Arc<NodeView>> {
         let cloud_node = self.cloud_node;
-        let present = |node: &Arc<NodeView>| present(cloud_node, node);
-        let mut nodes: Vec<_> = nodes.iter().filter_map(present).collect();
-        let budget = MIN_SINGLE_LOOKUPS.max(self.cloud_node.context.nodes.len() / 10);
+        let nodes = missing.iter().filter_map(|node| present(cloud_node, node));
+        let mut nodes: Vec<_> = nodes.collect();
+        let budget = MIN_BUDGET.max(cloud_node.context.nodes.len() / 10);
         if nodes.len() > budget {
             let left = nodes.len() - budget;
             warn!(
@@ -255,16 +262,10 @@ impl Sweep<'_> {
             for node in nodes.drain(budget..).filter(|node| !node.is_paused()) {
                 // One missing node proves nothing, but many of them cast doubt on the provider.
                 let lookup = Lookup::Absent { confirmed: false };
-                (self.cloud_node.on_lookup)(&node, Some(&lookup));
+                (cloud_node.on_lookup)(&node, Some(&lookup));
             }
         }
-        for node in nodes {
-            // The node may have changed during the lookups before it.
-            if let Some(node) = present(&node) {
-                let (node, answer) = ask(cloud_node, self.purpose, node).await;
-                self.answered(&node, answer.as_ref());
-            }
-        }
+        nodes
     }
 
     /// Applies the answer to a lookup of `node_at_lookup`.

@@ -161,12 +161,21 @@ async fn each_day_of_a_fleet_costs_as_much_as_the_day_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_lookup_hangs_holds_up_no_sweep() {
-    for preference in [Preference::Batch, Preference::Each] {
-        let fixture = fleet(150, preference).await;
+    // A list lacks a tenth of the nodes.
+    for (preference, hanging) in [
+        (Preference::Batch, 3..4),
+        (Preference::Each, 3..4),
+        (Preference::List, 250..280),
+    ] {
+        let fixture = fleet(300, preference).await;
         sleep(PERIOD).await;
-        let hang = Effect::Hang { duration: None };
-        let fault = Fault::on(Method::BatchGetInstances, hang);
-        fixture.cloud.inject(fault.for_node("n3".parse().unwrap()));
+        for n in hanging {
+            let name = format!("n{n}");
+            let hang = Effect::Hang { duration: None };
+            let fault = Fault::on(Method::BatchGetInstances, hang);
+            fixture.cloud.inject(fault.for_node(name.parse().unwrap()));
+            fixture.cloud.delete(&name).unwrap();
+        }
         // In its batch, and in others.
         let edited = ["n2", "n4", "n149"];
         let addresses_before = edited.map(|name| fixture.live(name)["status"]["addresses"].clone());
