@@ -91,7 +91,6 @@ pub struct CloudNode {
 /// Queue name and back-off are upstream's (N-2).
 pub fn subscribe(
     nodes: &Store<NodeView>,
-    not_managed: Arc<NotManaged>,
     metrics: &QueueMetrics,
 ) -> LoopInputs<Arc<str>, CloudNodeState> {
     let inputs = LoopInputs::new("Nodes", Backoff::default().with_jitter(), metrics);
@@ -135,7 +134,6 @@ pub fn subscribe(
                 // Perhaps they were refused the provider ID which this one had.
                 queue.add_all(state.forget(node), Priority::Fresh);
             }
-            not_managed.forget(&node.name);
         }
     });
     inputs

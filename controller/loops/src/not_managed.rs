@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::info;
 
-use outrigger_kube::store::Store;
+use outrigger_kube::store::{Change, Store};
 
 /// So long the answer counts: one mistake of a provider must not last as long as its process.
 pub(crate) const ASKED_AGAIN: Duration = Duration::from_mins(5);
@@ -34,6 +34,18 @@ struct Answer {
 }
 
 impl NotManaged {
+    /// Without answers; it forgets each Node that `nodes` shows no more.
+    pub fn of(nodes: &Store<NodeView>) -> Arc<Self> {
+        let this = Arc::<Self>::default();
+        let kept = Arc::clone(&this);
+        nodes.subscribe(move |change: &Change<'_, NodeView>, _| {
+            if let Change::Deleted(node) = change {
+                kept.0.lock().remove(&node.name);
+            }
+        });
+        this
+    }
+
     /// Remembers the answer about `node`, and logs it once. The answer about a node that `nodes` shows no more is
     /// not remembered.
     pub fn remember(&self, nodes: &Store<NodeView>, node: &NodeView, boot_id: &str, reason: &str) {
@@ -73,11 +85,6 @@ impl NotManaged {
     /// Forgets all answers, since a lease term begins.
     pub fn clear(&self) {
         self.0.lock().clear();
-    }
-
-    /// The node is gone.
-    pub fn forget(&self, name: &str) {
-        self.0.lock().remove(name);
     }
 }
 

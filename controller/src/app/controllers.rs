@@ -72,8 +72,7 @@ impl Loops<'_, '_> {
         self.process.config.controllers.enabled(controller)
     }
 
-    /// Adds a loop over the keys of `inputs`, unless `--controllers` has switched it off, whose client and events have
-    /// these names; `make` is called for each lease term.
+    /// Adds a loop over the keys of `inputs`, whose client and events have these names; `make` is called for each lease term.
     fn add<L: ControlLoop>(
         &mut self,
         controller: Controller,
@@ -81,9 +80,6 @@ impl Loops<'_, '_> {
         inputs: LoopInputs<L::Key, L::State>,
         make: impl Fn(LoopContext<L::Key>) -> L + Send + Sync + 'static,
     ) {
-        if !self.runs(controller) {
-            return;
-        }
         let parts = LoopParts {
             api: self.process.api(client, self.process.config.budget),
             provider: self.provider.clone(),
@@ -97,30 +93,31 @@ impl Loops<'_, '_> {
     }
 
     /// cloud-node and cloud-node-lifecycle. The event handler that it returns counts answers to other loops for the rate
-    /// limit of deletions.
+    /// limit of deletions. The queue of a loop that is off would only grow.
     fn nodes(&mut self) -> OnLookup {
         let (config, metrics) = (self.process.config, self.process.metrics.clone());
-        let not_managed = Arc::new(NotManaged::default());
-        let to_check = lifecycle::subscribe(&self.nodes, &metrics.queues);
-        let to_initialize = node::subscribe(&self.nodes, Arc::clone(&not_managed), &metrics.queues);
-        let on_lookup = lifecycle::on_lookup(&to_check);
-
-        let (settings, counts) = (config.node.clone(), metrics.node);
-        let (foreign, handler) = (Arc::clone(&not_managed), Arc::clone(&on_lookup));
-        let make = move |context| {
-            let (settings, counts) = (settings.clone(), counts.clone());
-            CloudNode::new(context, settings, foreign.clone(), handler.clone(), counts)
-        };
-        let names = (NODES, node::NAME);
-        self.add(Controller::CloudNode, names, to_initialize, make);
-
-        let (settings, counts) = (config.lifecycle.clone(), metrics.lifecycle);
-        let make = move |context| {
-            let (settings, counts) = (settings.clone(), counts.clone());
-            NodeLifecycle::new(context, settings, not_managed.clone(), counts)
-        };
-        let names = (NODES, lifecycle::NAME);
-        self.add(Controller::CloudNodeLifecycle, names, to_check, make);
+        let foreign = NotManaged::of(&self.nodes);
+        let mut on_lookup: OnLookup = Arc::new(|_, _| {});
+        if self.runs(Controller::CloudNodeLifecycle) {
+            let inputs = lifecycle::subscribe(&self.nodes, &metrics.queues);
+            on_lookup = lifecycle::on_lookup(&inputs);
+            let (settings, not_managed) = (config.lifecycle.clone(), Arc::clone(&foreign));
+            let make = move |context| {
+                let (settings, counts) = (settings.clone(), metrics.lifecycle.clone());
+                NodeLifecycle::new(context, settings, not_managed.clone(), counts)
+            };
+            let names = (NODES, lifecycle::NAME);
+            self.add(Controller::CloudNodeLifecycle, names, inputs, make);
+        }
+        if self.runs(Controller::CloudNode) {
+            let inputs = node::subscribe(&self.nodes, &metrics.queues);
+            let (settings, handler) = (config.node.clone(), Arc::clone(&on_lookup));
+            let make = move |context| {
+                let (settings, counts) = (settings.clone(), metrics.node.clone());
+                CloudNode::new(context, settings, foreign.clone(), handler.clone(), counts)
+            };
+            self.add(Controller::CloudNode, (NODES, node::NAME), inputs, make);
+        }
         on_lookup
     }
 

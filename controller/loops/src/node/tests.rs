@@ -56,8 +56,8 @@ fn hosted_on(
         provider,
         ..Setup::default()
     });
-    let not_managed = Arc::new(NotManaged::default());
-    let inputs = subscribe(&fixture.nodes, Arc::clone(&not_managed), &fixture.queues);
+    let not_managed = NotManaged::of(&fixture.nodes);
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let settings = NodeSettings {
         workers: 32,
         refreshers: 32,

@@ -73,6 +73,11 @@ async fn q30_what_was_changed_in_the_cloud_is_restored_and_what_has_no_service_i
         holds(number == Some(3.0), || format!("{number:?}"))
     })
     .await;
+    // No worker would take a key from the queue of a loop that is off, and the alert about the oldest key would fire.
+    let metrics = port.scrape().await;
+    let lines = metrics.lines();
+    let queues = lines.filter_map(|line| line.strip_prefix("workqueue_depth{name="));
+    assert_eq!(queues.count(), 1, "{metrics}");
     for id in orphans {
         stage.controller.says(&["WARN", id]).await;
     }

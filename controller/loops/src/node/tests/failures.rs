@@ -207,8 +207,7 @@ async fn a_failure_after_the_deletion_leaves_nothing_behind() {
 #[tokio::test(start_paused = true)]
 async fn a_standby_queues_no_node_that_is_gone() {
     let fixture = Fixture::new(Setup::default());
-    let not_managed = Arc::new(NotManaged::default());
-    let nodes = subscribe(&fixture.nodes, not_managed, &fixture.queues).queue;
+    let nodes = subscribe(&fixture.nodes, &fixture.queues).queue;
     let checks = lifecycle::subscribe(&fixture.nodes, &fixture.queues).queue;
     let cidrs = ipam::subscribe(&fixture.nodes, &fixture.queues).queue;
     let all: [Queue<Arc<str>>; 3] = [nodes, checks, cidrs];
