@@ -25,8 +25,9 @@ use super::{
     write::{call_result, retry_as_deletion},
 };
 use crate::queue::Outcome;
+use outrigger_kube::error::ApiError;
 use outrigger_provider::{Provider, Slot};
-use outrigger_runtime::clock::until;
+use outrigger_runtime::{clock::until, log_repeated};
 
 impl Reconciler {
     /// Deletes the load balancer of `service`, which has the finalizer until that is done.
@@ -131,7 +132,15 @@ impl Reconciler {
                 );
                 return Outcome::Retry;
             }
-            Err(_) => return Outcome::Retry,
+            Err(ApiError::Fenced) => return Outcome::Retry,
+            Err(error) => {
+                let (service, class) = (&*key.name, error.class().as_str());
+                log_repeated!(
+                    warn, self.repeats, &error.cause(), service, uid = &*key.uid, class, %error,
+                    "the Service is gone, and its load balancer stays until the API server confirms that"
+                );
+                return retry_as_deletion(error.requeue().into());
+            }
         }
         let now = self.decisions.now();
         let step = self

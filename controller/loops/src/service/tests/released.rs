@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use outrigger_runtime::fixture::Warnings;
 
 /// Replaces the whole Service, like a manifest without finalizers.
 fn replaced(web: &mut Value) {
@@ -33,6 +34,26 @@ async fn one_that_loses_type_and_finalizer_in_one_write_loses_its_load_balancer(
     assert_eq!(before.1.last().unwrap(), "DeletedLoadBalancer");
     secs(600).await;
     assert_eq!((rig.mutations(), rig.events()), before);
+}
+
+/// The API server has to confirm it first.
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_be_read_keeps_it_until_it_can_and_the_log_says_so() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.cluster.refuse("/services/web", 403, usize::MAX);
+    rig.cluster.change_service(WEB, replaced);
+    secs(600).await;
+    assert_eq!(rig.mutations(), 1);
+    let lines = warnings.with("stays until the API server confirms that");
+    // Once a minute.
+    assert!((5..=11).contains(&lines.len()), "{lines:?}");
+    rig.cluster.accept();
+    // No longer than a deletion waits.
+    secs(31).await;
+    assert!(rig.cloud.load_balancers().is_empty());
 }
 
 /// Such a Service counts as gone: its current spec is not read any more.
