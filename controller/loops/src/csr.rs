@@ -24,7 +24,10 @@ use outrigger_core::{
     csr::{CsrProblem, CsrStep, CsrView, ServingRequest, decide, step},
     error_class::Requeue,
     event::EventContent,
-    node::{NodeView, instance::is_same_question},
+    node::{
+        NodeView,
+        instance::{Lookup, is_same_question},
+    },
 };
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -42,7 +45,7 @@ use outrigger_kube::{
     store::{Change, Store},
     writer::ObjectWriter,
 };
-use outrigger_provider::LookupPurpose;
+use outrigger_provider::{Error, LookupPurpose};
 use outrigger_runtime::{
     backoff::Backoff, clock::time_of_day, log_repeated, metric_families, telemetry::Labelled,
 };
@@ -157,9 +160,7 @@ impl KubeletServing {
         request: &ServingRequest,
         node: Arc<NodeView>,
     ) -> Outcome {
-        let instances = self.context.provider.instances();
-        let lookup = instances.look_up(Arc::clone(&node), LookupPurpose::Initialization);
-        let answer = match lookup.await.result {
+        let answer = match self.look_up(&node).await {
             Ok(answer) => answer,
             Err(error) => {
                 let class = error.class();
@@ -181,6 +182,22 @@ impl KubeletServing {
             Ok(()) => self.approve(csr, request).await,
             Err(problem) => self.try_again(csr, &problem),
         }
+    }
+
+    /// The instance of `node` in both views: neither has all that is decided by.
+    async fn look_up(&self, node: &Arc<NodeView>) -> Result<Lookup, Error> {
+        let instances = self.context.provider.instances();
+        let view = |purpose| instances.look_up(Arc::clone(node), purpose);
+        let mut answer = view(LookupPurpose::Initialization).await.result?;
+        if let Lookup::Found(instance) = &mut answer {
+            match view(LookupPurpose::Lifecycle).await.result? {
+                Lookup::Found(state) if !state.is_other_than(node) => {
+                    instance.power_state = state.power_state;
+                }
+                other => answer = other,
+            }
+        }
+        Ok(answer)
     }
 
     async fn approve(&self, csr: &Arc<CsrView>, request: &ServingRequest) -> Outcome {

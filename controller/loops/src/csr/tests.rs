@@ -1,16 +1,17 @@
 //! The loop hosted by the fixture.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use outrigger_core::csr::{CsrView, SIGNER};
 use outrigger_provider_mock::{
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
-    instances::{Address, InstanceSpec},
+    instances::{Address, InstanceSpec, Power},
 };
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{COMPONENT, CsrMetrics, KubeletServing, subscribe};
 use crate::fixture::{Fixture, Setup, cloud};
@@ -196,7 +197,8 @@ async fn an_old_request_is_tried_once() {
     for _ in 0..10 {
         hosted.fixture.settle().await;
     }
-    assert_eq!(hosted.lookups(), 1);
+    // The two views.
+    assert_eq!(hosted.lookups(), 2);
     assert_eq!(hosted.fixture.api_writes(), [NOT_APPROVED]);
 }
 
@@ -240,7 +242,7 @@ async fn an_approval_that_was_throttled_is_judged_again() {
     let cluster = &hosted.fixture.cluster;
     cluster.refuse("/approval", 429, usize::MAX);
     hosted.request(csr("csr", "n1", &["n1"]));
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    sleep(Duration::from_secs(5)).await;
     hosted.fixture.cloud.delete("n1").unwrap();
     cluster.accept();
     hosted.fixture.settle().await;
@@ -268,17 +270,28 @@ async fn what_another_client_decides_meanwhile_stays() {
     assert_eq!(hosted.conditions("again"), [""; 0]);
 }
 
+/// The view with its names may lack its power state.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_stopped_in_the_second_view_gets_no_certificate() {
+    let hosted = Hosted::begun().await;
+    let cloud = &hosted.fixture.cloud;
+    cloud.set_latency(Duration::from_secs(10), None);
+    hosted.request(csr("csr", "n1", &["n1"]));
+    sleep(Duration::from_secs(15)).await;
+    cloud.set_power("n1", Power::Shutdown).unwrap();
+    hosted.fixture.settle().await;
+    assert_eq!(hosted.conditions("csr"), [""; 0]);
+}
+
 /// The lookup was about the machine that the Node was.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_made_again_during_the_lookup_is_asked_for_again() {
     let hosted = Hosted::begun().await;
     hosted.make("n2", "10.0.0.2");
-    hosted
-        .fixture
-        .cloud
-        .set_latency(std::time::Duration::from_secs(10), None);
+    let cloud = &hosted.fixture.cloud;
+    cloud.set_latency(Duration::from_secs(10), None);
     hosted.request(csr("csr", "n1", &["n1"]));
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    sleep(Duration::from_secs(5)).await;
     let id = hosted.fixture.live("n2")["spec"]["providerID"].clone();
     hosted.fixture.vanish("n2");
     hosted.fixture.cluster.change_node("n1", |node| {
@@ -288,5 +301,5 @@ async fn a_node_that_is_made_again_during_the_lookup_is_asked_for_again() {
     hosted.fixture.refresh("n1");
     hosted.fixture.settle().await;
     assert_eq!(hosted.conditions("csr"), [""; 0]);
-    assert!(hosted.lookups() >= 2);
+    assert!(hosted.lookups() >= 3);
 }
