@@ -80,10 +80,12 @@ pub struct KubeletServing {
 pub struct CsrState(Mutex<HashMap<Arc<str>, CsrProblem>>);
 
 impl CsrState {
-    /// True if `problem` differs from the last one about the request.
-    fn is_news(&self, name: &Arc<str>, problem: &CsrProblem) -> bool {
-        let before = self.0.lock().insert(Arc::clone(name), problem.clone());
-        before.as_ref() != Some(problem)
+    /// True if `csrs` still shows the request, and `problem` differs from the last one about it.
+    fn is_news(&self, csrs: &Store<CsrView>, csr: &CsrView, problem: &CsrProblem) -> bool {
+        let mut last = self.0.lock();
+        // Under the lock: its decision or deletion is handled after this, or has been.
+        csrs.newest(csr).is_some()
+            && last.insert(Arc::clone(&csr.name), problem.clone()).as_ref() != Some(problem)
     }
 
     fn forget(&self, name: &str) {
@@ -247,9 +249,9 @@ impl KubeletServing {
         }
     }
 
-    /// Says why the request is not approved, unless that was the last event about it.
+    /// Says why the request is not approved, unless that was the last event about it, or it is decided by now.
     fn leave(&self, csr: &CsrView, problem: &CsrProblem) {
-        if !self.state.is_news(&csr.name, problem) {
+        if !self.state.is_news(&self.csrs, csr, problem) {
             return;
         }
         self.metrics.counted("left", problem.reason);

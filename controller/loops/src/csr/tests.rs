@@ -270,6 +270,21 @@ async fn what_another_client_decides_meanwhile_stays() {
     assert_eq!(hosted.conditions("again"), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_another_client_decides_during_the_lookup_has_no_event() {
+    let hosted = Hosted::begun().await;
+    let Fixture { cloud, cluster, .. } = &hosted.fixture;
+    cloud.set_latency(Duration::from_secs(10), None);
+    hosted.request(csr("csr", "n1", &["n2"]));
+    sleep(Duration::from_secs(5)).await;
+    cluster.change_node("csr", |csr| {
+        csr["status"]["conditions"] = json!([{"type": "Approved", "status": "True"}]);
+    });
+    hosted.refresh("csr");
+    hosted.fixture.settle().await;
+    assert_eq!(hosted.fixture.events(), [""; 0]);
+}
+
 /// The view with its names may lack its power state.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_stopped_in_the_second_view_gets_no_certificate() {
