@@ -47,7 +47,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// A plugin's certificate is replaced so long before it ends. A plugin's token is kube's to replace, as early.
 const EARLY: Duration = Duration::from_mins(1);
 
-/// How long a plugin may run at the start. Later it has no limit, but only requests that need it wait for it.
+/// How long a plugin may run at the start. Later the next look at the files waits so long for one that runs.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a connection may take, that of a proxy and TLS included. The fence is asked before it, so this is no
@@ -64,8 +64,10 @@ pub(super) struct CurrentLogin {
 
 struct State {
     login: Arc<Login>,
-    /// When to look at the files; absent while a look goes on, and if there are none.
+    /// When to look at the files; absent if there are none.
     look_at: Option<Instant>,
+    /// Looks that go on. A plugin may hang in each of them.
+    looks: u32,
     /// The API server answered 401 to `login`.
     is_refused: bool,
 }
@@ -87,6 +89,7 @@ impl CurrentLogin {
         let state = State {
             login: Arc::new(login),
             look_at: server.source.is_some().then(|| Instant::now() + LOOK),
+            looks: 0,
             is_refused: false,
         };
         Ok(Self {
@@ -102,9 +105,12 @@ impl CurrentLogin {
     pub(super) fn get(self: &Arc<Self>) -> Arc<Login> {
         let mut state = self.state.lock();
         if state.look_at.is_some_and(|due| due <= Instant::now()) {
-            state.look_at = None;
-            let this = Arc::clone(self);
-            drop(spawn_blocking(move || this.look()));
+            state.looks += 1;
+            // Each that hangs keeps a thread and a process, so the next one comes later.
+            state.look_at = Some(Instant::now() + PLUGIN_TIMEOUT * state.looks);
+            let (this, former) = (Arc::clone(self), Arc::clone(&state.login));
+            let is_refused = state.is_refused;
+            drop(spawn_blocking(move || this.look(&former, is_refused)));
         }
         Arc::clone(&state.login)
     }
@@ -122,21 +128,19 @@ impl CurrentLogin {
     }
 
     /// Reads all files again. Blocks on the disk, and on a plugin.
-    fn look(&self) {
-        let (former, is_refused) = {
-            let state = self.state.lock();
-            (Arc::clone(&state.login), state.is_refused)
-        };
-        let renewed = self.renewed(&former, is_refused);
+    fn look(&self, former: &Arc<Login>, is_refused: bool) {
+        let renewed = self.renewed(former, is_refused);
         let mut state = self.state.lock();
+        state.looks -= 1;
         state.look_at = Some(Instant::now() + LOOK);
         state.is_refused = false;
         match renewed {
-            Ok(None) => {}
-            Ok(Some(login)) => {
+            // A later look may have been faster.
+            Ok(Some(login)) if Arc::ptr_eq(&state.login, former) => {
                 info!("the credentials for the API server are new");
                 state.login = Arc::new(login);
             }
+            Ok(_) => {}
             Err(error) => log_repeated!(
                 warn,
                 self.repeats,

@@ -175,6 +175,36 @@ async fn a_plugin_runs_once_for_all_clients_and_again_after_a_401() {
     assert_eq!(runs(directory.path()), 2);
 }
 
+/// A standby, which has no lease to lose, would be refused for ever.
+#[tokio::test]
+async fn a_plugin_that_hangs_is_left_alone_and_runs_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start().await;
+    // Until the folder goes, at the end of the test.
+    let hang = format!(
+        "while [ $n = 2 ] && [ -e {} ]; do sleep 0.01; done",
+        directory.path().join("runs").display()
+    );
+    let script = format!("{}\n{hang}", counting(directory.path(), ""));
+    let user = with_plugin(directory.path(), &script);
+    let api = api(&of(directory.path(), &server, &user)).await;
+    get(&api).await.unwrap();
+    server.refuse("Bearer token-1");
+    get(&api).await.unwrap_err();
+    look().await;
+    let second = async {
+        while runs(directory.path()) < 2 {
+            get(&api).await.unwrap_err();
+        }
+    };
+    timeout(WAIT, second).await.unwrap();
+    for _ in 0..3 {
+        look().await;
+    }
+    until(&api, &server, "Bearer token-3").await;
+    assert_eq!(server.logins(), ["Bearer token-1", "Bearer token-3"]);
+}
+
 /// kube replaces tokens of a plugin, and not its certificates.
 #[tokio::test]
 async fn a_certificate_of_a_plugin_is_replaced_before_it_ends() {
