@@ -95,6 +95,9 @@ pub struct Store<V> {
     /// they were before.
     since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
+    /// Held from a change of the views until all handlers have seen it, before the lock of the views: a watch and the writes
+    /// of loops change them on several threads.
+    order: Mutex<()>,
     /// True if another client may not change the fields that the view protects.
     protects: AtomicBool,
     synced: watch::Sender<bool>,
@@ -108,6 +111,7 @@ impl<V: View> Default for Store<V> {
             views: RwLock::default(),
             since_list: Mutex::default(),
             handlers: RwLock::default(),
+            order: Mutex::default(),
             protects: AtomicBool::default(),
             synced: watch::Sender::new(false),
             outdated: Notify::new(),
@@ -117,8 +121,8 @@ impl<V: View> Default for Store<V> {
 
 impl<V: View> Store<V> {
     /// Calls `handler` on every change from now on, in order, before the next change is applied. To be
-    /// called before the store is filled. The handler must neither wait nor subscribe: it puts keys into
-    /// queues.
+    /// called before the store is filled. The handler must neither wait nor subscribe nor change the store: it puts keys
+    /// into queues.
     pub fn subscribe(&self, handler: impl Fn(&Change<'_, V>, Origin) + Send + Sync + 'static) {
         self.handlers.write().push(Box::new(handler));
     }
@@ -177,6 +181,7 @@ impl<V: View> Store<V> {
     /// that was stored before [it began](Self::begin_list), whatever its versions: after a restore of etcd they
     /// are lower.
     pub fn apply(&self, view: V, origin: Origin) {
+        let order = self.order.lock();
         let (view, old) = {
             let mut views = self.views.write();
             let held = views.views().get(&**view.key()).cloned();
@@ -187,7 +192,7 @@ impl<V: View> Store<V> {
                 return;
             }
             if !views.admits(&view) {
-                drop(views);
+                drop((views, order));
                 return self.delete(view.key(), origin);
             }
             let view = self.protected(held.as_ref(), view, origin);
@@ -230,6 +235,7 @@ impl<V: View> Store<V> {
         origin: Origin,
         make: impl FnOnce(&mut Views<V>, &Arc<V>) -> Option<V>,
     ) -> Option<Arc<V>> {
+        let _order = self.order.lock();
         let (view, held) = {
             let mut views = self.views.write();
             let held = views.views().get(key).filter(|held| held.uid() == uid)?;
@@ -319,7 +325,10 @@ impl<V: View> Store<V> {
     /// Calls the handlers for every object, as if it had changed.
     pub fn resync(&self) {
         for view in self.all() {
-            self.notify(&Change::Updated(&view, &view), Origin::List);
+            let _order = self.order.lock();
+            if let Some(view) = self.newest(&view) {
+                self.notify(&Change::Updated(&view, &view), Origin::List);
+            }
         }
     }
 
@@ -343,6 +352,7 @@ impl<V: View> Store<V> {
 
     /// Forgets an object that was deleted.
     pub fn delete(&self, key: &str, origin: Origin) {
+        let _order = self.order.lock();
         let gone = self.views.write().remove(key);
         if let Some(gone) = gone {
             self.notify(&Change::Deleted(&gone), origin);
@@ -378,6 +388,7 @@ impl<V: View> Store<V> {
     /// Ends a full list that showed exactly the objects for which `listed` holds: forgets the
     /// others, whose deletion the watch missed.
     pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {
+        let _order = self.order.lock();
         *self.since_list.lock() = None;
         let gone = self.views.write().retain(listed);
         for view in &gone {

@@ -99,8 +99,7 @@ impl IpamState {
         self.report(node, problems);
     }
 
-    /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
-    /// two changes in either order.
+    /// Observes the Pod CIDRs of the Node as the store has it now.
     fn observe(&self, name: &str) {
         let mut allocator = self.allocator.lock();
         if let Some(node) = self.parts.nodes.get(name) {

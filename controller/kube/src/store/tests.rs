@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Barrier, mpsc},
+    thread,
+};
 
 use outrigger_core::node::NodeView;
 use parking_lot::Mutex;
@@ -126,6 +129,33 @@ fn a_view_is_exact_in_what_was_read_of_it() {
     store.delete("a", Origin::Watch);
     store.apply(node("a", "2", 15, "x"), Origin::Watch);
     assert!(is_exact(""));
+}
+
+/// A loop would keep something of an object that is gone.
+#[test]
+fn handlers_see_a_deletion_after_the_write_that_was_before_it() {
+    let store = Store::default();
+    let (tell, deletion) = mpsc::channel();
+    let deletion = Mutex::new(deletion);
+    let both = Arc::new(Barrier::new(2));
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let (meet, log) = (Arc::clone(&both), Arc::clone(&changes));
+    store.subscribe(move |change: &Change<'_, NodeView>, _| {
+        if let Change::Updated(..) = change {
+            meet.wait();
+            // The other thread has the time to be faster.
+            let _ = deletion.lock().recv_timeout(Duration::from_millis(100));
+        }
+        log.lock().push(matches!(change, Change::Deleted(_)));
+    });
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    thread::scope(|scope| {
+        scope.spawn(|| ours(&store, 12));
+        both.wait();
+        store.delete("a", Origin::Watch);
+        let _ = tell.send(());
+    });
+    assert_eq!(*changes.lock(), [false, false, true]);
 }
 
 /// The API server answers the write that ends an object without a new version.

@@ -198,8 +198,7 @@ impl RouteState {
         self.queue.add_all(keys, Priority::Bulk);
     }
 
-    /// Observes the Node as the store has it now: two threads may call the handlers of two changes in
-    /// either order. Returns the destinations to be reconciled.
+    /// Observes the Node as the store has it now. Returns the destinations to be reconciled.
     pub(super) fn observe(&self, name: &str) -> BTreeSet<Cidr> {
         let mut findings = self.findings();
         match self.parts.nodes.get(name) {
