@@ -193,6 +193,16 @@ impl fmt::Debug for SameCluster {
     }
 }
 
+/// Path of the Leases of `namespace`.
+pub(super) fn leases(namespace: &str) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+}
+
+/// Path of the Lease `name` in `namespace`.
+pub fn lease_path(namespace: &str, name: &str) -> String {
+    format!("{}/{name}", leases(namespace))
+}
+
 /// A Lease as it is read without an election.
 #[derive(Debug)]
 pub struct LeaseFacts {

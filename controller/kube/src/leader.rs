@@ -54,14 +54,6 @@ pub struct LeaderConfig {
     pub sight: Sight,
 }
 
-impl LeaderConfig {
-    /// Path of the Leases of the namespace.
-    fn collection(&self) -> String {
-        let namespace = &self.namespace;
-        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
-    }
-}
-
 /// Reason of the events about the Lease (PROC-26).
 const EVENT_REASON: &str = "LeaderElection";
 

@@ -72,9 +72,7 @@ fn lease_path(text: &str) -> Result<String, &'static str> {
     if subdomain(namespace).is_err() || subdomain(name).is_err() {
         return Err("it must be NAMESPACE/NAME");
     }
-    Ok(format!(
-        "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-    ))
+    Ok(cluster::lease_path(namespace, name))
 }
 
 /// Exit code of a sweep that leaves something.

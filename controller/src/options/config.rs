@@ -111,10 +111,7 @@ pub struct Election {
 impl Election {
     /// Path of the Lease at the API server.
     pub fn path(&self) -> String {
-        let Self {
-            namespace, name, ..
-        } = self;
-        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+        outrigger_kube::cluster::lease_path(&self.namespace, &self.name)
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use super::LeaderConfig;
 use crate::{
     api::Api,
+    cluster::{lease_path, leases},
     decode::{Item, ObjectEvent},
     error::ApiError,
 };
@@ -88,8 +89,7 @@ impl LeaseApi {
     /// The API server may be another cluster's since the Lease was seen: that is asked before it is made, and before a replica
     /// `claims` it. The UID in that of a leader is its own.
     pub(super) async fn send(&self, lease: Option<LeaseObject>, claims: bool) -> LeaseAnswer {
-        let collection = self.config.collection();
-        let path = format!("{collection}/{}", self.config.name);
+        let path = lease_path(&self.config.namespace, &self.config.name);
         let Some(lease) = lease else {
             return match self.api.get(&path).await {
                 Err(error) if error.is_not_found() => Ok(None),
@@ -103,6 +103,7 @@ impl LeaseApi {
             cluster.confirm().await?;
         }
         let written = if is_new {
+            let collection = leases(&self.config.namespace);
             self.api.create(&collection, &lease).await
         } else {
             self.api.update(&path, &lease).await
@@ -119,7 +120,7 @@ impl LeaseApi {
             let (name, durations) = (config.name.clone(), config.durations);
             let events = async move {
                 let selector = Some(("metadata.name", &*config.name));
-                let (collection, limit) = (config.collection(), durations.request_timeout());
+                let (collection, limit) = (leases(&config.namespace), durations.request_timeout());
                 // No version: the first event shows the Lease as it is.
                 api.watch(&collection, selector, "", limit).await
             };
