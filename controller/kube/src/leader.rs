@@ -78,11 +78,6 @@ impl LeaderMetrics {
         let gauge = self.leading.of([lease.to_owned()]);
         gauge.set(i64::from(leading));
     }
-
-    /// A renewal that had to read the lease first.
-    fn slow(&self, lease: &str) {
-        self.slow.of([lease.to_owned()]).inc();
-    }
 }
 
 #[cfg(test)]

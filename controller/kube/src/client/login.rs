@@ -166,7 +166,7 @@ impl CurrentLogin {
 
 /// TLS, headers and token with which an identity appears before the API server.
 pub(super) struct Login {
-    connector: Connector,
+    pub(super) connector: Connector,
     headers: ExtraHeadersLayer,
     /// Token, or user and password.
     auth: Option<AuthLayer>,
@@ -215,10 +215,6 @@ impl Login {
             end: certificate.and_then(|pair| end(&pair.cert)),
             inputs,
         })
-    }
-
-    pub(super) fn connector(&self) -> Connector {
-        self.connector.clone()
     }
 
     /// Sends requests with this login by `http`, and a write only if its [`Fence`] is open after the last wait.

@@ -74,7 +74,7 @@ impl Pool {
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_keep_alive_while_idle(true)
-            .build(login.connector());
+            .build(login.connector.clone());
         let service = login.around(http);
         Arc::new(Self { login, service })
     }

@@ -290,7 +290,7 @@ impl Elector {
         let leads = self.renewed.is_some();
         let lease = &self.config.name;
         if leads && !reads {
-            self.metrics.slow(lease);
+            self.metrics.slow.of([lease.clone()]).inc();
         }
         // Another client wrote, or deleted it: it is read immediately.
         let is_there = self.object.is_some();
