@@ -30,35 +30,6 @@ fn repair(stage: &mut Stage, undone: Undone) -> u64 {
     u64::try_from(stage.now.duration_since(began).as_secs()).unwrap()
 }
 
-#[test]
-fn addresses_that_another_client_writes_are_put_right_with_back_off_and_without_a_call() {
-    for theirs in ["", "203.0.113.9", "192.0.2.7 203.0.113.9"] {
-        let mut stage = Stage::settled();
-        let settled = stage.service.ingress.clone();
-        let mut waits = Vec::new();
-        for _ in 0..4 {
-            overwrite(&mut stage, theirs);
-            waits.push(repair(&mut stage, Undone::Addresses));
-            assert_eq!(stage.service.ingress, settled, "{theirs}");
-        }
-        assert_eq!(waits, [0, 5, 10, 20], "{theirs}");
-    }
-}
-
-#[test]
-fn a_finalizer_that_another_client_removes_comes_back_with_back_off() {
-    let mut stage = Stage::settled();
-    let mut waits = Vec::new();
-    for _ in 0..3 {
-        let old = stage.service.clone();
-        stage.service.finalizers = [].into();
-        assert!(is_undone(&old, &stage.service));
-        waits.push(repair(&mut stage, Undone::Finalizer));
-        assert!(stage.service.has_finalizer());
-    }
-    assert_eq!(waits, [0, 5, 10]);
-}
-
 /// The record's hash of the addresses outlives the process, the addresses do not.
 #[test]
 fn after_a_restart_foreign_addresses_are_asked_for_once() {
