@@ -278,12 +278,23 @@ mod tests {
 
     #[test]
     fn an_operator_heals_what_backs_off_slowly() {
-        // Calls that credentials have paused go on as soon as the pause ends.
-        let slow_back_off = ALL
-            .iter()
-            .filter(|class| class.requeue() == Requeue::SlowBackOff);
-        let slow_back_off: Vec<_> = slow_back_off.map(|class| class.as_str()).collect();
-        assert_eq!(slow_back_off, ["malformed", "forbidden", "unimplemented"]);
+        let classes = |requeue: Requeue| {
+            let alike = ALL.iter().filter(|class| class.requeue() == requeue);
+            alike.map(|class| class.as_str()).collect::<Vec<_>>()
+        };
+        let slow = ["malformed", "forbidden", "unimplemented"];
+        assert_eq!(classes(Requeue::SlowBackOff), slow);
+        let others = [
+            "transient",
+            "unavailable",
+            "rate_limited",
+            "conflict",
+            "not_ready",
+            "quota",
+            // Calls that credentials have paused go on as soon as the pause ends.
+            "unauthenticated",
+        ];
+        assert_eq!(classes(Requeue::BackOff), others);
     }
 
     /// Failures that concern every object alike, and waits, make no event on each of them.

@@ -208,12 +208,16 @@ async fn after_a_write_over_changes_of_others_no_list_is_replaced_until_they_are
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_without_end_are_an_error_after_two_requests() {
+async fn n20_conflicts_without_end_are_an_error_after_two_requests_for_each_plan() {
     let rig = Rig::new();
     rig.cluster.refuse("/nodes/n1", 409, usize::MAX);
     let write = rig.write(&initialize()).await;
     assert_eq!(write.unwrap_err().class(), ErrorClass::Conflict);
     assert_eq!(rig.patches(), 2);
+    let decide = |_: &NodeView| -> Result<_, ApiError> { Ok(Some(initialize())) };
+    let settled = rig.writer.settle(rig.view(), decide).await;
+    assert_eq!(settled.unwrap_err().class(), ErrorClass::Conflict);
+    assert_eq!(rig.patches(), 4, "planned once more on the Node as it is");
 }
 
 #[tokio::test(start_paused = true)]

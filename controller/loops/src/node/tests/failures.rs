@@ -32,26 +32,6 @@ async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_of_the_api_server_delays_the_write_and_repeats_no_lookup() {
-    let fixture = start();
-    fixture.cluster.refuse("/nodes/n", 429, usize::MAX);
-    for n in 0..10 {
-        fixture.register(node(&format!("n{n}")));
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let lookups = fixture.calls("BatchGetInstances");
-    tokio::time::sleep(Duration::from_secs(39)).await;
-    fixture.cluster.accept();
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(fixture.calls("BatchGetInstances"), lookups);
-    assert_eq!(fixture.events(), ["Synced"; 10]);
-    let is_patch = |write: &&String| write.starts_with("PATCH");
-    let writes = fixture.api_writes().iter().filter(is_patch).count();
-    // Six or seven tries and two writes for each.
-    assert!(writes <= 90, "{writes}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_that_a_policy_refuses_backs_off_and_the_node_names_the_policy() {
     let fixture = start();
     fixture.cluster.refuse("/nodes/n1", 422, usize::MAX);
@@ -63,22 +43,6 @@ async fn a_write_that_a_policy_refuses_backs_off_and_the_node_names_the_policy()
     assert_eq!(fixture.events(), ["FailedToInitialize"]);
     let said = fixture.cluster.event_messages();
     assert_eq!(said, [format!("failed to write the node: {POLICY}")]);
-}
-
-/// The node is read once, then the queue waits: a write that never fits is no storm.
-#[tokio::test(start_paused = true)]
-async fn n20_a_write_that_conflicts_is_planned_once_more_in_each_run() {
-    let fixture = start();
-    fixture.cluster.refuse("/nodes/n1", 409, usize::MAX);
-    fixture.register(node("n1"));
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    let requests = fixture.cluster.requests();
-    let of = |method: &str| requests.iter().filter(|r| r.starts_with(method)).count();
-    let (reads, writes) = (of("GET"), of("PATCH"));
-    // In both of its forms each time.
-    assert_eq!(writes, reads * 4, "{requests:?}");
-    assert!((10..20).contains(&reads), "{requests:?}");
-    assert_eq!(fixture.events(), [""; 0]);
 }
 
 /// A Node that waits for longer than a cloud takes to show a new instance says why, and not with each try.
