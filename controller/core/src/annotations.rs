@@ -8,7 +8,7 @@
 
 use crate::{
     effects::{begins, is_of_controller},
-    node::{ANNOTATION_LAST_APPLIED, ANNOTATION_PROVIDED_NODE_IP},
+    node::{ANNOTATION_OF_KUBECTL, ANNOTATION_PROVIDED_NODE_IP},
     service::capability::{ANNOTATION_SOURCE_RANGES, Capability},
     string_map::StringMap,
 };
@@ -61,7 +61,7 @@ impl ReadAnnotations {
 
     /// Returns true if the annotation `key` is read.
     fn has(&self, key: &str) -> bool {
-        if key == ANNOTATION_LAST_APPLIED {
+        if key == ANNOTATION_OF_KUBECTL {
             return false;
         }
         let by_provider = |prefixes| begins(key, prefixes);
@@ -106,7 +106,7 @@ mod tests {
         let keys = [
             "example.com/size",
             "junk",
-            ANNOTATION_LAST_APPLIED,
+            ANNOTATION_OF_KUBECTL,
             "outrigger.dev/paused",
             ANNOTATION_SOURCE_RANGES,
             "status.example.com/id",

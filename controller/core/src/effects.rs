@@ -49,7 +49,7 @@ use crate::{
     condition::{Condition, Status},
     event::{EventContent, EventType},
     fault::Excerpt,
-    node::{ANNOTATION_LAST_APPLIED, NodeView},
+    node::{ANNOTATION_OF_KUBECTL, NodeView},
     service::ServiceView,
     string_map::StringMap,
     syntax, text,
@@ -373,7 +373,7 @@ fn removable(
 
 /// Returns true if `key` is reserved for the controller or kubectl.
 pub(crate) fn is_of_controller(key: &str) -> bool {
-    key.starts_with(OURS) || key == ANNOTATION_LAST_APPLIED
+    key.starts_with(OURS) || key == ANNOTATION_OF_KUBECTL
 }
 
 /// Returns true if `key` has one of the prefixes.

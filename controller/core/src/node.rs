@@ -93,7 +93,7 @@ pub const LABEL_OUT_OF_SERVICE_AFTER: &str =
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// Written by kubectl, as large as the object itself, and nothing that a loop or provider reads.
-pub(crate) const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const ANNOTATION_OF_KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Type of the condition that says whether Pods of a node are without a route.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";

@@ -57,7 +57,7 @@ pub struct TargetRules {
 /// The labels of nodes that targets depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetLabels {
-    /// The provider declares some.
+    /// The provider's declarations.
     pub rules: TargetRules,
     /// True if a Service has a selector: then all labels count, whichever it looks at.
     pub has_selectors: bool,

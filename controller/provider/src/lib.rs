@@ -87,7 +87,7 @@ pub use admission::Slot;
 pub use error::Error;
 pub use instances::Instances;
 pub use load_balancers::{LoadBalancers, OwnedLoadBalancer, Owner, PlannedChange};
-pub use lookup::{BatchAnswer, LookupAnswer};
+pub use lookup::{LookupAnswer, NodeAnswer};
 pub use metrics::ProviderMetrics;
 pub use outrigger_api::v1::PlanOperation;
 pub use provider::Provider;

@@ -30,16 +30,16 @@ use super::{Error, InstancesCapability, LookupPurpose, Session, wire};
 pub(super) const METHOD: &Method = v1::BatchGetInstancesRequest::METHOD;
 pub(super) const RPC: &str = METHOD.name;
 
-/// The provider's answer about one object: an instance or a route.
+/// The provider's answer about one Node: its instance, or a route to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchAnswer<T> {
+pub struct NodeAnswer<T> {
     /// The answer, or why there is none.
     pub result: Result<T, Error>,
     /// Effects that the provider wants written whatever the result is, unchecked.
     pub effects: RawEffects,
 }
 
-impl<T> From<Result<T, Error>> for BatchAnswer<T> {
+impl<T> From<Result<T, Error>> for NodeAnswer<T> {
     fn from(result: Result<T, Error>) -> Self {
         let beside = result.as_ref().err().and_then(Error::effects);
         Self {
@@ -49,8 +49,8 @@ impl<T> From<Result<T, Error>> for BatchAnswer<T> {
     }
 }
 
-/// The provider's answer about one Node.
-pub type LookupAnswer = BatchAnswer<Lookup>;
+/// The provider's answer about the instance of one Node.
+pub type LookupAnswer = NodeAnswer<Lookup>;
 
 /// A Node whose instance is looked up.
 #[derive(Clone)]

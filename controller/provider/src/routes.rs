@@ -11,17 +11,17 @@ use outrigger_core::{
 };
 use tracing::warn;
 
-use super::{Error, Provider, lookup::BatchAnswer, wire};
+use super::{Error, Provider, lookup::NodeAnswer, wire};
 
 /// The provider's answer about one route: as it is known after its creation or deletion, or why that is not known.
-pub type RouteAnswer = BatchAnswer<ObservedRoute>;
+pub type RouteAnswer = NodeAnswer<ObservedRoute>;
 
 fn answer(
     result: Result<ObservedRoute, Error>,
     effects: Option<v1::KubernetesEffects>,
 ) -> RouteAnswer {
     let effects = effects.map(wire::effects).unwrap_or_default();
-    BatchAnswer { result, effects }
+    NodeAnswer { result, effects }
 }
 
 /// Calls about routes.

@@ -30,7 +30,7 @@ pub(super) type Hosts = Vec<(Controller, Host)>;
 pub(super) struct Loops<'w, 'c> {
     pub(super) process: &'w mut Process<'c>,
     pub(super) provider: &'w Provider,
-    /// When a watch last showed something; shared by all watches.
+    /// The state of all watches, and the cluster that they show.
     pub(super) sight: &'w Sight,
     pub(super) events: &'w Events,
     pub(super) nodes: Arc<Store<NodeView>>,

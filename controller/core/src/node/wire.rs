@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NodeAddress, NodeView, Ready, Taint,
+    ANNOTATION_OF_KUBECTL, NETWORK_UNAVAILABLE, NodeAddress, NodeView, Ready, Taint,
     maintenance::{MAINTENANCE_IN_PROGRESS, MAINTENANCE_PLANNED},
 };
 use crate::{
@@ -76,7 +76,7 @@ impl From<NodeJson> for NodeView {
             created: metadata.creation_timestamp.unwrap_or_default(),
             deleted: metadata.deletion_timestamp,
             labels: metadata.labels,
-            annotations: metadata.annotations.without(ANNOTATION_LAST_APPLIED),
+            annotations: metadata.annotations.without(ANNOTATION_OF_KUBECTL),
             provider_id: spec.provider_id,
             pod_cidrs: spec.pod_cidrs,
             taints: spec.taints,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER};
 use crate::{
-    condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_LAST_APPLIED,
-    null::or_default, string_map::StringMap,
+    condition::Condition, metadata::ObjectMetadata, node::ANNOTATION_OF_KUBECTL, null::or_default,
+    string_map::StringMap,
 };
 
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ impl From<ServiceJson> for ServiceView {
             resource_version: metadata.resource_version,
             deleted: metadata.deletion_timestamp,
             labels: metadata.labels,
-            annotations: metadata.annotations.without(ANNOTATION_LAST_APPLIED),
+            annotations: metadata.annotations.without(ANNOTATION_OF_KUBECTL),
             finalizers: metadata.finalizers,
             spec,
             ingress: status.load_balancer.ingress,
