@@ -128,6 +128,12 @@ fn the_provider_is_asked_again_until_three_answers_agree() {
     }
     node.hears(301, said);
     assert!(node.doubt == AddressDoubt::default());
+    // Answers in quick succession put the last question off no further.
+    let mut node = Doubted::with(ALL);
+    for (second, next) in [(0, 150), (1, 300), (2, 300)] {
+        node.hears(second, said);
+        assert_eq!(node.doubt.ask_at(), Some(at(next)));
+    }
 }
 
 #[test]
