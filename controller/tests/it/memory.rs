@@ -1,6 +1,6 @@
 //! The memory of the process while users and a provider make it hold as much as they can.
 //!
-//! The sizes are small by default; docs/performance.md has the commands for full size.
+//! The sizes are small by default; docs/deploy.md has the commands for full size.
 
 use std::{
     env,
