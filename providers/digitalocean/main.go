@@ -111,6 +111,8 @@ func (s *settings) provider(ctx context.Context) (*provider.Provider, error) {
 		},
 		Effects: &v1.EffectsCapability{ServiceAnnotationPrefixes: []string{loadbalancers.IDAnnotation}},
 		Status:  client.Health.Status,
+		// An hour has 5,000 requests, and a lookup by name takes one or more lists. Nodes that wait for their turn share a call.
+		RateLimits: []*v1.RateLimit{{CallClass: v1.CallClass_CALL_CLASS_INSTANCES, Qps: 0.5, Burst: 10}},
 		Instances: &instances.Instances{
 			API: client, Options: instances.Options{Families: strings.Split(s.families, ","), ZoneIsRegion: s.zoneIsRegion},
 		},

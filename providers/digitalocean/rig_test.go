@@ -124,11 +124,11 @@ func (r *rig) serve(ctx context.Context) {
 	r.ctx = calls
 	r.call = &v1.CallContext{RequestId: "test", ClusterName: "test", ClusterUid: clusterUID}
 	r.instances, r.balancers = v1.NewInstancesServiceClient(client), v1.NewLoadBalancersServiceClient(client)
-	_, err = v1.NewProviderServiceClient(client).Handshake(calls, &v1.HandshakeRequest{
+	offered, err := v1.NewProviderServiceClient(client).Handshake(calls, &v1.HandshakeRequest{
 		MinMinor: 1, MaxMinor: 1, Cluster: &v1.ClusterInfo{Name: "test", Uid: clusterUID},
 	})
-	if err != nil {
-		r.Fatal(err)
+	if err != nil || len(offered.RateLimits) != 1 || offered.RateLimits[0].CallClass != v1.CallClass_CALL_CLASS_INSTANCES {
+		r.Fatal("lookups of Nodes that are changed again and again have no limit", offered, err)
 	}
 }
 
