@@ -6,6 +6,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,20 +146,14 @@ func (a *objectsAPI) patchInstead(to target, body []byte) []byte {
 	if handed == nil || !isHanded(body) {
 		return nil
 	}
-	before, err := json.Marshal(handed)
-	if err != nil {
-		return nil
-	}
 	after, err := write{body: body}.appliedTo(handed)
 	if err != nil {
 		return nil
 	}
-	desired, err := json.Marshal(after)
-	if err != nil {
-		return nil
-	}
+	before, beforeErr := json.Marshal(handed)
+	desired, desiredErr := json.Marshal(after)
 	patch, err := strategicpatch.CreateTwoWayMergePatch(before, desired, handed)
-	if err != nil {
+	if cmp.Or(beforeErr, desiredErr, err) != nil {
 		return nil
 	}
 	return patch
@@ -209,7 +204,10 @@ func (a *objectsAPI) record(body []byte) bool {
 	}
 }
 
-// news are log lines that are repeated, each of which is written once.
+// maxNews is how many texts are remembered: kubelets and users can make ever new ones.
+const maxNews = 10_000
+
+// news are log lines that are repeated, each of which is written once, or again after many others.
 type news struct {
 	mu   sync.Mutex
 	said map[string]bool
@@ -222,7 +220,7 @@ func (n *news) is(text string) bool {
 	if n.said[text] {
 		return false
 	}
-	if n.said == nil {
+	if n.said == nil || len(n.said) == maxNews {
 		n.said = map[string]bool{}
 	}
 	n.said[text] = true

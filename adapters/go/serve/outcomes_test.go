@@ -5,6 +5,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -91,6 +92,15 @@ func TestARefusalOfKubernetesIsShownUntilItDoesNotComeAgain(t *testing.T) {
 		_ = outcomes.saw(test.err)
 		if is := outcomes.status().Readiness; is != test.want {
 			t.Errorf("step %d: %v", step, is)
+		}
+	}
+}
+
+func TestNewsAreForgottenAfterManyOthers(t *testing.T) {
+	var lines news
+	for i := range 3 * maxNews {
+		if text := fmt.Sprint(i); !lines.is(text) || lines.is(text) || len(lines.said) > maxNews {
+			t.Fatal(text, len(lines.said))
 		}
 	}
 }
