@@ -3,6 +3,8 @@
 package serve
 
 import (
+	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"reflect"
@@ -11,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -38,7 +41,7 @@ func answerIn(err error) *answer {
 	a := &answer{}
 	a.read(err)
 	if len(a.statuses)+len(a.codes) == 0 {
-		a.readText(err.Error())
+		a.readText(err)
 	}
 	return a
 }
@@ -64,11 +67,6 @@ func (a *answer) read(err error) {
 		a.readAll(wrapper.Errors())
 	default:
 		a.read(inner)
-		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
-			if err.Error() == http.StatusText(status) { // egoscale
-				a.addStatus(status)
-			}
-		}
 	}
 }
 
@@ -211,19 +209,64 @@ var textStatus = regexp.MustCompile(`(?i)(?:` + strings.Join([]string{
 	`-{9}(?:\n|\\n)response `, // azcore
 }, "|") + `)(\d{3})(?:[\s,:;)}\]"\\]|\.\s|\.?$)`)
 
-// readText takes what a text shows. Statuses that differ are none.
-func (a *answer) readText(text string) {
+// readText takes what a text shows. Statuses that differ are none, and a text that may quote a match shows nothing.
+func (a *answer) readText(err error) {
+	text := err.Error()
+	isQuoted := false
 	for _, form := range textCodes {
 		if match := form.FindStringSubmatch(text); match != nil {
 			a.addCode(match[1])
+			isQuoted = isQuoted || mayQuote(err, match...)
 		}
 	}
 	var statuses []string
 	for _, match := range textStatus.FindAllStringSubmatch(text, -1) {
 		statuses = append(statuses, match[1])
+		// Another status has no reason of its own, and may be a number of the object's by chance.
+		isQuoted = isQuoted || slices.Contains([]string{"401", "403", "429", "503"}, match[1]) && mayQuote(err, match...)
 	}
-	if statuses = slices.Compact(statuses); len(statuses) == 1 {
+	switch statuses = slices.Compact(statuses); {
+	case isQuoted:
+		a.codes = nil
+	case len(statuses) == 1:
 		status, _ := strconv.Atoi(statuses[0]) // three digits
 		a.addStatus(status)
 	}
+}
+
+// quoting is an error of a call about objects: its text may quote what users and kubelets have written into them.
+type quoting struct {
+	error
+	objects []any
+}
+
+func (q *quoting) Unwrap() error { return q.error }
+
+// about is the error of a call about these objects of the contract; nil stays nil.
+func about(err error, objects ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &quoting{err, objects}
+}
+
+// mayQuote tells whether a match in the text of an error may come from the objects of its call. That is so if all letters and digits of
+// the whole are in theirs; if all words of a group are, since clouds split and join what they quote; and if something of theirs has a %
+// or \, since clouds decode URLs and JSON before.
+func mayQuote(err error, match ...string) bool {
+	var of *quoting
+	if !errors.As(err, &of) {
+		return false
+	}
+	encoded, failed := json.Marshal(of.objects)
+	text := strings.NewReplacer(`\"`, " ", `\n`, " ").Replace(string(encoded))
+	objectWords := words(text)
+	isForeign := func(word string) bool { return !slices.Contains(objectWords, word) }
+	return failed != nil || strings.ContainsAny(text, `%\`) ||
+		strings.Contains(strings.Join(objectWords, ""), strings.Join(words(match[0]), "")) ||
+		slices.ContainsFunc(match[1:], func(group string) bool { return group != "" && !slices.ContainsFunc(words(group), isForeign) })
+}
+
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

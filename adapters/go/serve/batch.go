@@ -69,7 +69,7 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 	if len(nodes) == 0 {
 		return lookups, nil
 	}
-	results, err := b.ask(ctx, nodes)
+	results, err := b.ask(ctx, sent, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 		if result, ok := results[node.Name]; ok { // one that is missing is reported by the caller
 			lookup, err := b.lookupOf(ctx, node, result, query)
 			if err != nil {
-				lookup = provider.Failed(b.outcomes.saw(err))
+				lookup = provider.Failed(b.outcomes.saw(about(err, sent)))
 			}
 			lookups[node.Name] = lookup.WithEffects(b.memory.take(nodePath(node.Name), answerEffectBytes))
 		}
@@ -88,7 +88,7 @@ func (b *batchInstances) GetInstances(ctx context.Context, sent []*v1.Node, quer
 // ask makes one call as soon as there is room for it. A call that has not returned when its caller is gone, whatever its
 // context says, gives its room to others. The controller then asks about each of its Nodes alone; the one that it hangs at
 // is left out from then on, until its call has returned.
-func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[string]InstanceResult, error) {
+func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*corev1.Node) (map[string]InstanceResult, error) {
 	select {
 	case b.room <- struct{}{}:
 		defer func() { <-b.room }()
@@ -120,7 +120,7 @@ func (b *batchInstances) ask(ctx context.Context, nodes []*corev1.Node) (map[str
 		}
 		return nil, ctx.Err()
 	}
-	named := b.outcomes.saw(err)
+	named := b.outcomes.saw(about(err, sent))
 	var reason *provider.Error
 	if errors.As(named, &reason) && reason.Reason == provider.CloudError && len(nodes) > 1 {
 		return nil, err // one of the Nodes may be the cause: without a reason the controller asks again by halves

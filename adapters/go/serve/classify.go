@@ -36,7 +36,11 @@ func (c classifier) asError(err error) error {
 	case isKubernetesRefusal(err):
 		return provider.Errorf(provider.PermissionMissing, "%w", err)
 	case c != nil:
-		if named = c(err); named != nil {
+		bare := err
+		if of, ok := err.(*quoting); ok {
+			bare = of.error // Classify may compare it
+		}
+		if named = c(bare); named != nil {
 			return named
 		}
 	}

@@ -18,10 +18,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/api"
 
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
 )
 
@@ -269,7 +272,6 @@ var clientErrors = []struct {
 	// egoscale
 	{fmt.Errorf("GetZone: http response: %w: slow down", egoscaleTooMany), provider.RateLimited, provider.RateLimited, rateLimitPause},
 	{fmt.Errorf("GetZone: http response: %w: no", egoscaleUnauthorized), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
-	{fmt.Errorf("%w: no", egoscaleUnauthorized), provider.CredentialsInvalid, provider.CloudError, 0},
 	// govultr, text alone
 	{errors.New(`{"error":"Invalid API token.","status":401}`), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
 	{errors.New("error returned from api : Invalid API token."), provider.CredentialsInvalid, provider.CredentialsInvalid, 0},
@@ -411,6 +413,57 @@ func TestANumberInATextIsNoStatus(t *testing.T) {
 		}
 		expect(t, errors.New(text), provider.CloudError, 0)
 	}
+}
+
+// Annotations, names, ports and provider IDs are the words of users and kubelets, however a cloud quotes them.
+func TestWhatAnErrorMayQuoteIsNoAnswerOfTheCloud(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		quoted []string
+	}{
+		{"Invalid backend protocol http 401 for x", []string{"x HTTP 401"}},
+		{`Invalid instance name ("aws:///%zz HTTP 429 ")`, []string{"aws:///%zz HTTP 429 "}},
+		{"bad: \"{\\\"status\\\":429}\"", []string{`{"status":429}`}},
+		{"bad: [HTTP 401]", []string{"HTTP,401"}},
+		{"no listener for HTTP 403 (x)", []string{"403"}},
+		{"bad: x HTTP 503", []string{"x HTTP 5031"}}, // cut
+		{"bad: HTTP 401 ", []string{"aws:///x/HTTP%20%34%30%31%20"}},
+		{"bad: HTTP 401", []string{`["HTTP \u0034\u0030\u0031"]`}},
+		{"HTTP 401: HTTP 503", []string{"503"}}, // it takes no part from two that differ
+		{"https response error StatusCode: 400, RequestID: , Throttling: ", []string{"response error StatusCode: 400", "throttling: "}},
+		{"bad: [http response: Too Many Requests: ]", []string{"http response: Too,Many,Requests: "}},
+		{"bad: rpc error: code = Unauthenticated desc = ", []string{"rpc error: code = Unauthenticated desc = "}},
+		{`bad: x is forbidden: User "a" cannot y`, []string{`x is forbidden: User "a" cannot y`}},
+		{`bad: x is forbidden: User "a, b" cannot y`, []string{`x is forbidden: User "a`, `b" cannot y`}},
+		{"cannot " + lacksRights, []string{"cannot " + lacksRights}},
+	} {
+		object := &v1.Service{Annotations: map[string]string{}}
+		for i, value := range test.quoted {
+			object.Annotations[fmt.Sprint(i)] = value
+		}
+		expect(t, about(errors.New(test.text), object), provider.CloudError, 0)
+		expect(t, about(errors.New(test.text), service(), []*v1.Node{{}, {Annotations: object.Annotations}}), provider.CloudError, 0)
+	}
+	expect(t, about(errors.New("no listener for HTTP 401"), &v1.Service{Ports: []*v1.ServicePort{{Port: 401}}}), provider.CloudError, 0)
+	// Classes of errors with a status or code stay, and so do those of texts whose words the objects do not have.
+	for _, test := range clientErrors {
+		text := test.err.Error()
+		of := &v1.Service{Annotations: map[string]string{"a": text, "b": "401 403 429 Throttling"}}
+		switch fmt.Sprintf("%T", test.err) {
+		case "*errors.errorString", "*fmt.wrapError": // text alone
+			expect(t, about(test.err, of), provider.CloudError, 0)
+		default:
+			expect(t, about(test.err, of), test.reason, test.after)
+		}
+		expect(t, about(errors.New(text), of), provider.CloudError, 0)
+		if test.text != provider.RateLimited {
+			expect(t, about(errors.New(text), service(), named("ip-10-4-0-1", "i-0401429403")), test.text, 0)
+		}
+	}
+	other := &v1.Service{Annotations: map[string]string{"a": "{\"timeout\": 400}\n"}}
+	expect(t, about(flattened("400, RequestID: 7, api error Throttling: no"), other), provider.RateLimited, rateLimitPause)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "a", errors.New("forbidden"))
+	expect(t, about(refused, &v1.Node{ProviderId: refused.Error()}), provider.PermissionMissing, 0)
 }
 
 func TestThePauseIsTheClouds(t *testing.T) {

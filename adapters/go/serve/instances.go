@@ -109,7 +109,7 @@ func (i *eachInstance) GetInstances(ctx context.Context, nodes []*v1.Node, query
 			return notOurs, nil
 		}
 		lookup, err := i.lookup(ctx, node, query)
-		return lookup.WithEffects(i.memory.take(nodePath(sent.Name), answerEffectBytes)), i.outcomes.saw(err)
+		return lookup.WithEffects(i.memory.take(nodePath(sent.Name), answerEffectBytes)), i.outcomes.saw(about(err, sent))
 	})
 }
 
@@ -245,18 +245,16 @@ func (i *eachInstance) powerState(ctx context.Context, node *corev1.Node) (v1.Po
 // checkProviderID finds an option that does not fit the cloud before a Node gets an ID, which never changes, that the
 // controller takes for another provider's.
 func (i *instances) checkProviderID(id string) error {
-	if id == "" {
-		if i.withoutProviderID {
-			return nil
-		}
+	switch {
+	case id == "" && !i.withoutProviderID:
 		return errors.New("the cloud gives this node no provider ID; if it has none at all, " +
 			"set Options.WithoutProviderID")
-	}
-	if i.isOurs(id) {
+	case id == "", i.isOurs(id):
 		return nil
+	default:
+		return provider.Errorf(provider.CloudError, "the cloud's provider ID %q begins with none of %q; "+
+			"name its beginning in Options.ProviderIDPrefixes", id, i.prefixes)
 	}
-	return provider.Errorf(provider.CloudError, "the cloud's provider ID %q begins with none of %q; "+
-		"name its beginning in Options.ProviderIDPrefixes", id, i.prefixes)
 }
 
 func (i *instances) isOurs(id string) bool { return hasPrefix(id, i.prefixes) }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,13 +27,14 @@ import (
 // lacksRights is in the text of each refusal, also where a cloud has made an error of its own of it.
 const lacksRights = "without rights of the provider's own in Kubernetes (--kubeconfig, --in-cluster)"
 
-// forbidden is the text of an API server that refuses a request.
-var forbidden = regexp.MustCompile(` is forbidden: User ".*" cannot `)
+// refused is the text of an API server that refuses a request, or of a refusal of the adapter's own.
+var refused = regexp.MustCompile(` is (forbidden): User ".*" (cannot) |(` + regexp.QuoteMeta(lacksRights) + `)`)
 
 // isKubernetesRefusal tells whether a call failed because its cloud may not do something in Kubernetes. Most clouds hand
 // on the text alone.
 func isKubernetesRefusal(err error) bool {
-	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), lacksRights) || forbidden.MatchString(err.Error())
+	match := refused.FindStringSubmatch(err.Error())
+	return apierrors.IsForbidden(err) || match != nil && !mayQuote(err, match...)
 }
 
 // rights are those that --kubeconfig or --in-cluster names; nil: the provider has none.

@@ -65,7 +65,7 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 		status *corev1.LoadBalancerStatus
 		exists bool
 	}
-	got, err := callAbout(l, ctx, sent, "GetLoadBalancer",
+	got, err := callAbout(l, ctx, sent, nil, "GetLoadBalancer",
 		"get "+provider.CallOf(ctx).RequestID, // an earlier look is not handed to a later call
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (balancer, error) {
 			status, exists, err := cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
@@ -92,7 +92,7 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
 	defer l.addEffects(sent, &answer, &failed)
 	nodes := l.memory.targets.nodesOf(targets)
-	status, err := callAbout(l, ctx, sent, "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
+	status, err := callAbout(l, ctx, sent, targets.Nodes(), "EnsureLoadBalancer", "ensure "+l.goalOf(sent, targets),
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 			return cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
 		})
@@ -113,7 +113,7 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (answer *v1.LoadBalancerAnswer, failed error) {
 	defer l.addEffects(sent, &answer, &failed)
 	nodes := l.memory.targets.nodesOf(targets)
-	exists, err := callAbout(l, ctx, sent, "UpdateLoadBalancer", "update "+l.goalOf(sent, targets),
+	exists, err := callAbout(l, ctx, sent, targets.Nodes(), "UpdateLoadBalancer", "update "+l.goalOf(sent, targets),
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (bool, error) {
 			failed := cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
 			var retry *api.RetryError
@@ -144,7 +144,7 @@ func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service
 	defer l.addEffects(sent, &answer, &failed)
 	// Without a Get before it: the interface promises success where nothing is left, and a Get may miss
 	// what is left of one that is half deleted.
-	_, err := callAbout(l, ctx, sent, "EnsureLoadBalancerDeleted", "delete",
+	_, err := callAbout(l, ctx, sent, nil, "EnsureLoadBalancerDeleted", "delete",
 		func(ctx context.Context, cloud cloudprovider.LoadBalancer, service *corev1.Service) (struct{}, error) {
 			return struct{}{}, cloud.EnsureLoadBalancerDeleted(ctx, clusterName(ctx), service)
 		})
@@ -179,10 +179,11 @@ func (l *loadBalancers) unfinished(err error) (*v1.LoadBalancerAnswer, error) {
 }
 
 // callAbout runs a call of the cloud about a Service through the bridge. Its writes to the Service meanwhile become effects.
-func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, method, goal string,
+func callAbout[T any](l *loadBalancers, ctx context.Context, sent *v1.Service, nodes []*v1.Node, method, goal string,
 	work func(context.Context, cloudprovider.LoadBalancer, *corev1.Service) (T, error),
 ) (T, error) {
-	return through(l.bridge, ctx, key(sent), method+" of "+name(sent), goal, func(ctx context.Context) (T, error) {
+	return through(l.bridge, ctx, key(sent), method+" of "+name(sent), goal, func(ctx context.Context) (result T, err error) {
+		defer func() { err = about(err, sent, nodes) }()
 		cloud, err := l.cloud.get()
 		if err != nil {
 			return *new(T), err

@@ -116,13 +116,21 @@ func (m *memory) get(path string) runtime.Object {
 		object = entry.object
 	}
 	m.mu.Unlock()
-	if object != nil {
-		return object
-	}
-	if node := m.targets.get(path); node != nil {
+	if node := m.targets.get(path); object == nil && node != nil {
 		return node
 	}
-	return nil
+	return object
+}
+
+// all are the objects that are known.
+func (m *memory) all() []any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	objects := make([]any, 0, len(m.objects))
+	for _, entry := range m.objects {
+		objects = append(objects, entry.object)
+	}
+	return objects
 }
 
 // hold counts a call of the cloud about an object until it is released. Writes to it are taken as effects meanwhile.

@@ -49,13 +49,14 @@ func (o *outcomes) status() *v1.GetStatusResponse {
 // saw has the result of a call that the cloud has made, and gives its error a reason. An error that says nothing
 // about cloud or credentials changes nothing.
 func (o *outcomes) saw(err error) error {
+	isRefused := err != nil && isKubernetesRefusal(err) // of this error: Classify's knows no objects
 	err = o.classify.asError(err)
 	var named *provider.Error
 	switch {
 	case err == nil:
 		o.shown.Works(cloudAPI, credentials)
 	case !errors.As(err, &named):
-	case isKubernetesRefusal(err):
+	case isRefused:
 		o.refusedAt.Store(o.now().UnixNano())
 		o.shown.Fails(kubernetesRights, err.Error())
 	case named.Reason == provider.CredentialsInvalid:

@@ -10,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
 )
 
 // refusal has the shape of an error of a cloud's client.
@@ -68,6 +72,118 @@ func TestTheStatusIsWhatTheLastCallsHaveShown(t *testing.T) {
 			t.Errorf("%s: %v", step.name, err)
 		}
 		expect(step.name, step.api, step.credentials)
+	}
+}
+
+// fails is a cloud whose calls fail with err; routes are listed until one was to be made.
+type fails struct {
+	cloudprovider.Routes
+	made bool
+	err  error
+}
+
+func (f *fails) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
+	if f.made {
+		return nil, f.err
+	}
+	return nil, nil
+}
+
+func (f *fails) CreateRoute(context.Context, string, string, *cloudprovider.Route) error {
+	f.made = true
+	return f.err
+}
+
+// A user or kubelet that could write a status into an error would stop the calls about all others.
+func TestNoCallReadsItsObjectAsAnAnswerOfTheCloud(t *testing.T) {
+	for _, text := range []string{"HTTP 401", "HTTP 429", "HTTP 503", `x is forbidden: User "a" cannot y`} {
+		made := &fails{err: fmt.Errorf("Invalid instance name (%s)", text)}
+		change := func() error { return made.err }
+		client, _ := serving(t, Options{Volumes: &v1.VolumesCapability{CsiDrivers: []string{"csi.test"}}}, &cloud{
+			machines: &machine{existsErr: made.err}, table: made,
+			labels: func(*corev1.PersistentVolume) (map[string]string, error) { return nil, made.err },
+			balancers: &balancers{
+				get: func() (*corev1.LoadBalancerStatus, bool, error) { return nil, true, made.err }, update: change, remove: change,
+				ensure: func(context.Context, *corev1.Service, []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+					return nil, made.err
+				},
+			},
+		})
+		batches, _ := serving(t, Options{}, &cloud{machines: &fleet{answer: func(names []string) (map[string]InstanceResult, error) {
+			if len(names) == 1 {
+				return nil, made.err
+			}
+			return map[string]InstanceResult{names[0]: {Err: made.err}}, nil
+		}}})
+		lookUp := func(client *grpc.ClientConn, nodes ...*v1.Node) error {
+			request := &v1.BatchGetInstancesRequest{Context: attempt(), Items: nodes, View: v1.InstanceView_INSTANCE_VIEW_FULL}
+			response, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), request)
+			if err != nil {
+				return err
+			}
+			return status.ErrorProto(response.Results[0].GetError())
+		}
+		node, other, quoted, targets := &v1.Node{Name: "a", ProviderId: "test://" + text}, &v1.Node{Name: "b"}, service(), inline()
+		quoted.Annotations = map[string]string{"a": text}
+		balancing, routing := v1.NewLoadBalancersServiceClient(client), v1.NewRoutesServiceClient(client)
+		ensure := func(service *v1.Service, targets *v1.NodeTargets) error {
+			return second(balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+				Context: attempt(), Service: service, Targets: targets,
+			}))
+		}
+		update := func(service *v1.Service, targets *v1.NodeTargets) error {
+			return second(balancing.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+				Context: attempt(), Service: service, Targets: targets,
+			}))
+		}
+		list := func() error {
+			stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
+			if err != nil {
+				return err
+			}
+			return second(stream.Recv())
+		}
+		csi := &v1.VolumeSource{Source: &v1.VolumeSource_Csi{Csi: &v1.CsiVolumeSource{Driver: "csi.test", VolumeHandle: text}}}
+		for call, err := range []error{
+			lookUp(client, node), lookUp(batches, node), lookUp(batches, node, other),
+			second(balancing.GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{Context: attempt(), Service: quoted})),
+			second(balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: quoted})),
+			ensure(quoted, targets), update(quoted, targets), ensure(service(), inline(other, node)), update(service(), inline(other, node)),
+			second(routing.CreateRoute(t.Context(), &v1.CreateRouteRequest{
+				Context: attempt(), Route: &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: text},
+			})), list(),
+			second(v1.NewVolumesServiceClient(client).GetVolume(t.Context(), &v1.GetVolumeRequest{
+				Context: attempt(), Volume: &v1.Volume{Source: csi},
+			})),
+		} {
+			if reasonIn(t, status.Convert(err).Proto()) != "CLOUD_ERROR" {
+				t.Errorf("%s, call %d: %v", text, call, err)
+			}
+		}
+		for _, client := range []*grpc.ClientConn{client, batches} {
+			is, err := v1.NewProviderServiceClient(client).GetStatus(t.Context(), &v1.GetStatusRequest{})
+			if err != nil || is.Readiness != v1.Readiness_READINESS_READY {
+				t.Errorf("%s: %v %v", text, is, err)
+			}
+		}
+	}
+}
+
+func TestClassifyGetsTheErrorOfTheCloudAndItsWordsDegradeNothing(t *testing.T) {
+	failure := errors.New(`x is forbidden: User "a" cannot y`)
+	outcomes := newOutcomes(func(err error) *provider.Error {
+		if err != failure {
+			return nil
+		}
+		return provider.Errorf(provider.InvalidAnnotation, "%w", err)
+	})
+	var named *provider.Error
+	err := outcomes.saw(about(failure, &v1.Service{Name: failure.Error()}))
+	if !errors.As(err, &named) || named.Reason != provider.InvalidAnnotation {
+		t.Error(err)
+	}
+	if is := outcomes.status(); is.Readiness != v1.Readiness_READINESS_READY {
+		t.Error(is)
 	}
 }
 

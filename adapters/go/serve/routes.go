@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -73,7 +74,8 @@ func (r *routes) CreateRoute(ctx context.Context, route *v1.Route) (*v1.CreateRo
 		return &v1.CreateRouteResponse{Found: r.sent(existing)}, nil
 	}
 	effects, err := r.change(ctx, "CreateRoute", route, func(ctx context.Context, cloud cloudprovider.Routes) error {
-		return cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
+		hint := cmp.Or(route.NodeUid, route.NodeName) // as upstream's controller has it
+		return cloud.CreateRoute(ctx, clusterName(ctx), hint, routeOf(route))
 	})
 	return &v1.CreateRouteResponse{Effects: effects}, err
 }
@@ -125,7 +127,7 @@ func (r *routes) list(ctx context.Context) ([]*cloudprovider.Route, error) {
 		return nil, r.outcomes.saw(err)
 	}
 	list, err := cloud.ListRoutes(ctx, clusterName(ctx))
-	return list, r.outcomes.saw(err)
+	return list, r.outcomes.saw(about(err, r.memory.all()))
 }
 
 func (r *routes) change(ctx context.Context, what string, route *v1.Route,
@@ -140,20 +142,12 @@ func (r *routes) change(ctx context.Context, what string, route *v1.Route,
 				return struct{}{}, err
 			}
 			defer r.memory.hold(path)()
-			return struct{}{}, work(ctx, cloud)
+			return struct{}{}, about(work(ctx, cloud), route, r.memory.all())
 		})
 	if err != nil {
 		return nil, r.memory.failed(path, r.outcomes.classify.asError(err))
 	}
 	return r.memory.take(path, answerEffectBytes), nil
-}
-
-// nameHint is the Node's UID, as upstream's controller has it.
-func nameHint(route *v1.Route) string {
-	if route.NodeUid != "" {
-		return route.NodeUid
-	}
-	return route.NodeName
 }
 
 func routeOf(sent *v1.Route) *cloudprovider.Route {

@@ -30,7 +30,7 @@ type volumes struct {
 
 func (v *volumes) GetVolume(ctx context.Context, volume *v1.Volume) (*v1.GetVolumeResponse, error) {
 	labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
-	named := v.outcomes.saw(err)
+	named := v.outcomes.saw(about(err, volume))
 	switch {
 	case errors.Is(err, cloudprovider.DiskNotFound):
 		return provider.VolumeAbsent(provider.Confirmed(err.Error())), nil
