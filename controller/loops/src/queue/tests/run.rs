@@ -115,30 +115,6 @@ async fn a_dropped_run_gives_its_keys_back() {
     assert_eq!(next.runs(), [("a", 0)]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_added_while_it_is_worked_on_runs_again_afterwards() {
-    let rig = Rig::start(queue(), 4, always_open(), |_, _| (100 * MS, Outcome::Done));
-    rig.add("a");
-    rig.at(10 * MS).await;
-    rig.add("a");
-    rig.add("a");
-    rig.at(SECOND).await;
-    assert_eq!(rig.runs(), [("a", 0), ("a", 100)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn fresh_goes_before_bulk_and_first_in_is_first_out() {
-    let queue = queue();
-    queue.add("bulk 1", Priority::Bulk);
-    queue.add("bulk 2", Priority::Bulk);
-    queue.add("fresh 1", Priority::Fresh);
-    queue.add("fresh 2", Priority::Fresh);
-    queue.add("bulk 1", Priority::Bulk);
-    let rig = Rig::start(queue, 1, always_open(), done);
-    rig.at(SECOND).await;
-    assert_eq!(rig.keys(), ["fresh 1", "fresh 2", "bulk 1", "bulk 2"]);
-}
-
 /// Its object is gone, wherever it waits; a run of it ends as it would.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_taken_out_does_not_run() {
@@ -308,22 +284,6 @@ async fn keys_that_fail_together_do_not_meet_again() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_failing_key_backs_off_and_success_forgets() {
-    let rig = Rig::one_worker(|_, nth| match nth {
-        7 => (Duration::ZERO, Outcome::Done),
-        _ => (Duration::ZERO, Outcome::Retry),
-    });
-    rig.add("a");
-    rig.at(SECOND).await;
-    rig.add("a");
-    rig.at(1020 * MS).await;
-    assert_eq!(
-        rig.times(),
-        [0, 5, 15, 35, 75, 155, 315, 635, 1000, 1005, 1015]
-    );
-}
-
 /// An API server that was away refuses every client until it has read its roles.
 #[tokio::test(start_paused = true)]
 async fn a_slow_back_off_does_not_count_the_failures_of_the_other() {
@@ -335,19 +295,4 @@ async fn a_slow_back_off_does_not_count_the_failures_of_the_other() {
     rig.add("a");
     rig.at(60 * SECOND).await;
     assert_eq!(rig.times(), [0, 5, 15, 35, 75, 155, 5155, 15155]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_add_during_backoff_runs_at_once_and_its_failure_is_not_counted() {
-    let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::Retry));
-    rig.add("a");
-    // Failures at 0, 5, 15, 35, 75; the next back-off lasts until 155.
-    for ms in 80..150 {
-        rig.at(ms * MS).await;
-        rig.add("a");
-    }
-    rig.at(400 * MS).await;
-    let expected = [0, 5, 15, 35, 75].into_iter();
-    let expected = expected.chain(80..150).chain([155, 315]);
-    assert_eq!(rig.times(), expected.collect::<Vec<_>>());
 }
