@@ -209,30 +209,3 @@ async fn a_deletion_that_is_in_progress_for_ever_ends_with_the_time_and_holds_up
     assert_eq!(fates["uid-web"], &Fate::Deleted);
     assert_eq!(fates["uid-stuck"], &in_progress);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_sweep_that_is_interrupted_shows_what_it_had_begun() {
-    let rig = rig(ProviderOptions {
-        load_balancers: Some(ServedLoadBalancers {
-            max_in_flight: 2,
-            ..ServedLoadBalancers::default()
-        }),
-        ..ProviderOptions::default()
-    });
-    for name in ["web", "api", "db"] {
-        balance(&rig, GONE, name, |_| {});
-    }
-    let hang = Effect::Hang { duration: None };
-    let hang = Fault::on(Method::DeleteLoadBalancer, hang);
-    for name in ["shop/api", "shop/db"] {
-        rig.cloud.inject(hang.clone().for_service(name));
-    }
-    let swept = sweep_by(rig.provider.clone(), Duration::from_secs(50)).await;
-    assert!(!swept.is_clean());
-    assert_eq!(swept.unfinished.as_deref(), Some("the time was up"));
-    let fates: BTreeMap<_, _> = fates(&swept).into_iter().collect();
-    assert_eq!(fates.len(), 3, "{fates:?}");
-    for name in ["shop/api", "shop/db"] {
-        assert!(matches!(fates[name], Fate::Begun(_)), "{fates:?}");
-    }
-}
