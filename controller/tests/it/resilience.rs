@@ -1,14 +1,11 @@
-//! An API server that has bad days, is killed, or ends its watches: nothing is missed, and nothing is done twice.
+//! An API server that is killed: nothing is missed, and nothing is done twice.
 
 use std::{env, time::Duration};
 
-use outrigger_testbed::{
-    faults::{Cut, Fault, Rule},
-    nodes::Machine,
-};
+use outrigger_testbed::nodes::Machine;
 
 use crate::{
-    look::{addresses, is_tainted, provider_id, uid},
+    look::{addresses, is_tainted, provider_id},
     plane::USER,
     stage::{Setup, Stage},
     wait::{holds, until},
@@ -82,72 +79,4 @@ async fn an_api_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing
     stage.synced("afterwards").await;
     assert_eq!(stage.controller.pid(), pid);
     stage.controller.terminate().await;
-}
-
-/// Waits until the watch is up.
-async fn watching(stage: &Stage) {
-    until("the watch of nodes", async || {
-        let open = stage.proxy.open_watches("/nodes");
-        holds(open == 1, || format!("{open} are open"))
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn cut_watches_go_on_where_they_ended_and_a_version_that_is_too_old_costs_a_new_list() {
-    let mut stage = Setup::synthesizing().start().await;
-    stage.register(&Machine::new("old-gone")).await;
-    let gone = stage.synced("old-gone").await;
-    for (round, cut) in [Cut::Abrupt, Cut::Clean].into_iter().enumerate() {
-        watching(&stage).await;
-        assert_eq!(stage.proxy.cut_watches("/nodes", cut), 1);
-        let name = format!("cut-{round}");
-        stage.register(&Machine::new(&name)).await;
-        stage.synced(&name).await;
-    }
-    let requests = stage.proxy.requests();
-    let lists = requests
-        .iter()
-        .filter(|r| r.path == "/api/v1/nodes" && !r.is_watch());
-    assert_eq!(lists.count(), 1, "a cut is no reason to list again");
-    watching(&stage).await;
-    // No watch is open while one node goes, another one comes, and the first comes again.
-    let refused = Rule::new(Fault::unavailable())
-        .watches()
-        .path_contains("/nodes");
-    let refused = stage.proxy.inject(refused);
-    stage.proxy.cut_watches("/nodes", Cut::Abrupt);
-    until("a watch that is refused", async || {
-        holds(refused.hits() > 0, || "none".to_owned())
-    })
-    .await;
-    let parameters = kube::api::DeleteParams::default();
-    stage.nodes().delete("old-gone", &parameters).await.unwrap();
-    stage.register(&Machine::new("old-new")).await;
-    let again = stage.register(&Machine::new("old-gone")).await;
-    // In the answer, and in the middle of the stream.
-    let expired = stage
-        .proxy
-        .inject(Rule::new(Fault::expired()).watches().times(1));
-    let in_stream = Fault::CutWatch {
-        after: 0,
-        cut: Cut::Expired,
-    };
-    let in_stream = stage.proxy.inject(Rule::new(in_stream).times(1));
-    refused.remove();
-
-    stage.synced("old-new").await;
-    let node = stage.synced("old-gone").await;
-    assert_eq!(uid(&node), uid(&again));
-    assert_ne!(uid(&node), uid(&gone));
-    until("both rules have met a watch", async || {
-        holds(expired.hits() == 1 && in_stream.hits() == 1, || {
-            format!("{} and {}", expired.hits(), in_stream.hits())
-        })
-    })
-    .await;
-    stage.controller.says(&["listing again"]).await;
-    watching(&stage).await;
-    stage.register(&Machine::new("old-after")).await;
-    stage.synced("old-after").await;
 }

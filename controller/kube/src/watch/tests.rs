@@ -182,18 +182,24 @@ async fn a_watch_that_ends_after_its_time_goes_on_at_once_from_the_last_bookmark
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_expires_between_pages_starts_over_and_forgets_nothing() {
+async fn a_list_or_watch_that_expires_is_a_new_list_that_forgets_nothing() {
     let fixture = Fixture::start(|number, _| {
         Some(match number {
             0 => list(1, "next", &["a"]),
             1 => scripted::refusal(410, "Expired"),
             2 => list(2, "next", &["a", "b"]),
             3 => list(2, "", &["c"]),
+            // The watch.
+            4 => scripted::refusal(410, "Expired"),
+            5 => list(3, "", &["d"]),
             _ => return None,
         })
     });
     fixture.until(|f| f.store.is_synced()).await;
     assert_eq!(fixture.names(), ["a", "b", "c"].map(String::from).into());
+    fixture
+        .until(|f| f.names() == ["d"].map(String::from).into())
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
