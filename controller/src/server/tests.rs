@@ -181,27 +181,6 @@ async fn a_flag_takes_pages_away() {
 }
 
 #[tokio::test]
-async fn probes_are_answered_before_the_api_server_is() {
-    let server = begin(|_| {}, Cluster::new(), Registry::default());
-    server.checks.add("apiserver", Scope::Readiness, || {
-        Err("not reached yet".into())
-    });
-    // No client certificate is known yet.
-    let admin = server.cluster.clients.sign("root", &["system:masters"]);
-    for identity in [&Identity::Anonymous, &admin] {
-        for path in ["/healthz", "/livez"] {
-            let reply = server.get(identity, path).await;
-            assert_eq!((reply.code, &*reply.body), (200, "ok"), "{path}");
-        }
-        assert_eq!(server.get(identity, "/readyz").await.code, 500);
-    }
-    assert_eq!(server.cluster.reviews(), (0, 0));
-    assert_eq!(server.get(&admin, "/metrics").await.code, 403);
-    server.access.look_up().await;
-    assert_eq!(server.get(&admin, "/metrics").await.code, 200);
-}
-
-#[tokio::test]
 async fn a_path_that_is_always_allowed_needs_no_review() {
     let paths = ["", "/healthz", "/metrics"].map(String::from);
     let allow = |settings: &mut Settings| {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use http::{HeaderMap, Method, Request};
+use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::{
     Client, Config,
@@ -95,16 +95,7 @@ pub(crate) struct Caller(Client);
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
-    pub(crate) headers: HeaderMap,
     pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .map_or("", |value| value.to_str().unwrap())
-    }
 }
 
 impl Caller {
@@ -148,7 +139,6 @@ impl Caller {
         let body = body.collect().await.unwrap().to_bytes();
         Ok(Answer {
             code: head.status.as_u16(),
-            headers: head.headers,
             body: String::from_utf8(body.to_vec()).unwrap(),
         })
     }
