@@ -165,6 +165,7 @@ fn the_file_is_for_its_owner_alone() {
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();
     let mode = fs::metadata(&state.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    assert!(!left_behind.exists());
 }
 
 #[test]
@@ -209,24 +210,6 @@ fn a_failed_write_leaves_the_old_state() {
     let error = state.write(&Holdings::default()).unwrap_err().to_string();
     assert!(error.contains("state.json"), "{error}");
     assert_eq!(state.read().unwrap(), Some(before));
-}
-
-#[tokio::test]
-async fn leftovers_of_a_kill_are_no_hindrance() {
-    let directory = tempfile::tempdir().unwrap();
-    let state = file(directory.path());
-    state.write(&inventory(&["a".into()], 0, 0)).unwrap();
-    fs::write(directory.path().join(".state.json.tmp"), "half of a sta").unwrap();
-    assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 1);
-    state
-        .write(&inventory(&["a".into(), "b".into()], 0, 0))
-        .unwrap();
-    assert_eq!(state.read().unwrap().unwrap().instances.iter().len(), 2);
-    assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
-        1,
-        "nothing is left over"
-    );
 }
 
 /// Each write makes a new inode, so the inodes that a watcher sees count the writes.

@@ -81,20 +81,3 @@ async fn lists_are_cut_off_or_say_things_twice() {
         .inject(bad(Method::ListLoadBalancers, BadAnswer::OversizedReply));
     assert_eq!(lb.list().await.unwrap_err().code(), Code::OutOfRange);
 }
-
-#[tokio::test]
-async fn faults_that_make_no_sense_are_refused() {
-    for (fault, says) in [
-        (
-            bad(Method::EnsureLoadBalancer, BadAnswer::ForeignResult),
-            "could be foreign-result",
-        ),
-        (
-            bad(Method::BatchGetInstances, BadAnswer::MissingStatus),
-            "could be missing-status",
-        ),
-    ] {
-        let refused = fault.check().unwrap_err();
-        assert!(refused.contains(says), "{refused}");
-    }
-}
