@@ -148,15 +148,6 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
 }
 
 #[test]
-fn a_rate_limit_always_names_a_pause() {
-    for (requested, sent) in [(0, 1), (1, 1), (90, 90)] {
-        let status = over_the_wire(Error::rate_limited(Duration::from_secs(requested)));
-        let retry = status.get_details_retry_info().unwrap().retry_delay;
-        assert_eq!(retry, Some(Duration::from_secs(sent)));
-    }
-}
-
-#[test]
 fn an_unexpected_error_has_no_reason_so_that_its_outcome_counts_as_unknown() {
     let error = Error::unexpected(std::io::Error::other("connection reset"));
     assert_eq!(
