@@ -213,10 +213,14 @@ func (i *eachInstance) notFound(ctx context.Context, node *corev1.Node, query pr
 		return provider.NotVisibleYet(), nil
 	}
 	exists, err := i.cloud.InstanceExists(ctx, node)
-	if err != nil || exists {
+	switch {
+	case err != nil && !errors.Is(err, cloudprovider.InstanceNotFound):
+		return provider.Lookup{}, err
+	case err != nil, exists:
 		return provider.NotVisibleYet(), nil
+	default:
+		return i.absent(node, query), nil
 	}
-	return i.absent(node, query), nil
 }
 
 // absent is a confirmed absence only where the cloud's caches were not allowed: nothing says whether it used them.

@@ -68,6 +68,12 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 		"there, but not found": {machine{exists: true, mdErr: fmt.Errorf("a: %w", cloudprovider.InstanceNotFound)}, all, 0, func(r *v1.InstanceResult) bool {
 			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
 		}},
+		"not found, then refused": {machine{mdErr: cloudprovider.InstanceNotFound, existsErr: &refusal{401}}, all, 0,
+			func(r *v1.InstanceResult) bool { return reasonIn(t, r.GetError()) == "CREDENTIALS_INVALID" }},
+		"not found twice": {machine{mdErr: cloudprovider.InstanceNotFound, existsErr: cloudprovider.InstanceNotFound}, all, 0,
+			func(r *v1.InstanceResult) bool {
+				return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+			}},
 		"foreign id": {machine{metadata: &cloudprovider.InstanceMetadata{ProviderID: "other://1"}}, all, 0, func(r *v1.InstanceResult) bool {
 			return strings.Contains(r.GetError().GetMessage(), "ProviderIDPrefixes")
 		}},
