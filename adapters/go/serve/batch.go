@@ -99,13 +99,13 @@ func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*core
 	var err error
 	done := make(chan struct{})
 	go func() {
+		defer close(done) // after the Nodes were released: effects that are taken while a call runs stay
 		for _, node := range nodes {
 			defer b.memory.hold(nodePath(node.Name))()
 		}
 		results, err = provider.Recovered(ctx, func() (map[string]InstanceResult, error) {
 			return b.batches.InstancesByNode(ctx, nodes)
 		})
-		close(done)
 	}()
 	select {
 	case <-done:

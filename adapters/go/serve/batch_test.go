@@ -138,6 +138,20 @@ func TestWhatTheCloudWritesToNodesOfABatchGoesWithTheAnswers(t *testing.T) {
 	}
 }
 
+// Effects that are taken while a Node is held stay, and would be written again by the next answer.
+func TestACallHasReleasedItsNodesBeforeItsAnswerIsRead(t *testing.T) {
+	memory := newMemory()
+	cloudOf := &fleet{answer: func([]string) (map[string]InstanceResult, error) {
+		memory.mu.Lock() // so that no Node can be released yet
+		time.AfterFunc(20*time.Millisecond, memory.mu.Unlock)
+		return nil, nil
+	}}
+	batch := &batchInstances{instancesOver(memory, cloudOf), cloudOf}
+	if _, err := batch.ask(t.Context(), []*corev1.Node{{}}); err != nil || !memory.mu.TryLock() {
+		t.Error("an answer is read while its Node is held", err)
+	}
+}
+
 func TestNodesOfOtherProvidersMakeNoCall(t *testing.T) {
 	cloudOf := &fleet{}
 	client, _ := serving(t, Options{}, &cloud{machines: cloudOf})

@@ -98,7 +98,7 @@ type eachInstance struct {
 }
 
 func (i *eachInstance) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
-	return provider.Each(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
+	lookups, err := provider.Each(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
 		leave, err := i.enter(ctx, sent.Name)
 		if err != nil {
 			return provider.Lookup{}, err
@@ -109,8 +109,15 @@ func (i *eachInstance) GetInstances(ctx context.Context, nodes []*v1.Node, query
 			return notOurs, nil
 		}
 		lookup, err := i.lookup(ctx, node, query)
-		return lookup.WithEffects(i.memory.take(nodePath(sent.Name), answerEffectBytes)), i.outcomes.saw(about(err, sent))
+		return lookup, i.outcomes.saw(about(err, sent))
 	})
+	if err != nil { // the caller is gone: effects wait for the next answer, as do those of a lookup that ends after this one
+		return nil, err
+	}
+	for name, lookup := range lookups {
+		lookups[name] = lookup.WithEffects(i.memory.take(nodePath(name), answerEffectBytes))
+	}
+	return lookups, nil
 }
 
 // notOurs is the answer about a Node with another provider's ID.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -18,6 +20,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
 )
 
 // machine answers about any node.
@@ -195,6 +198,35 @@ func TestALookupThatHangsTakesNoRoomFromOthers(t *testing.T) {
 	if begun := cloudOf.begun.Load(); begun != 1 {
 		t.Errorf("%d lookups of one node hang", begun)
 	}
+}
+
+func instancesOver(memory *memory, machines cloudprovider.InstancesV2) *instances {
+	made, _ := newInstances(Options{InstanceConcurrency: 1, WithoutProviderID: true}, &cloud{machines: machines}, memory, newOutcomes(nil))
+	return made
+}
+
+func TestEffectsOfALookupThatEndsAfterItsAnswerGoWithTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, finish := newMemory(), make(chan struct{})
+		end := sync.OnceFunc(func() { close(finish) })
+		asked := instancesOver(memory, &lookingMachine{machine{metadata: &cloudprovider.InstanceMetadata{}}, sync.OnceFunc(func() {
+			<-finish
+			patch := []byte(`{"metadata":{"annotations":{"node.vendor.example/rack":"7"}}}`)
+			if err := memory.change(nodePath("a"), nil, write{patch: types.MergePatchType, body: patch}, declared); err != nil {
+				t.Error(err)
+			}
+		})})
+		for _, isWritten := range []bool{false, true, false} {
+			ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+			got, err := asked.GetInstances(ctx, []*v1.Node{{Name: "a"}}, provider.Query{View: v1.InstanceView_INSTANCE_VIEW_METADATA})
+			leave()
+			if err != nil || (got["a"].Effects != nil) != isWritten {
+				t.Error(got, err)
+			}
+			end()
+			synctest.Wait()
+		}
+	})
 }
 
 // gone is the ID of a machine in whose place another one has its name.
