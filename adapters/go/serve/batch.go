@@ -115,8 +115,9 @@ func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*core
 			<-done
 			log.Warn("the cloud's answer is lost: it came after the 30 s of a lookup", "nodes", len(nodes))
 		}()
-		if node := nodes[0].Name; len(nodes) == 1 && b.begins(node) {
-			go func() { <-done; b.ends(node) }()
+		if len(nodes) == 1 {
+			end, _ := b.begins(ctx, nodes[0].Name)
+			go func() { <-done; end() }()
 		}
 		return nil, ctx.Err()
 	}
@@ -132,10 +133,11 @@ func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*core
 func (b *batchInstances) hangs(ctx context.Context, node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.running[node] {
+	_, isRunning := b.running[node]
+	if isRunning {
 		provider.CallOf(ctx).Log.Warn("the node is not looked up: an earlier call about it alone has not returned", "node", node)
 	}
-	return b.running[node]
+	return isRunning
 }
 
 func (b *batchInstances) lookupOf(ctx context.Context, node *corev1.Node, result InstanceResult, query provider.Query) (provider.Lookup, error) {

@@ -36,8 +36,8 @@ type instances struct {
 	addresses addresses
 
 	mu sync.Mutex
-	// running are the Nodes whose lookup has not returned, by name.
-	running map[string]bool
+	// running are the lookups that have not returned, by Node. The context of one ends with it, or once its caller is gone.
+	running map[string]context.Context
 }
 
 // newInstances asks a cloud for its instances.
@@ -57,7 +57,7 @@ func newInstances(options Options, cloud cloudprovider.Interface, memory *memory
 	return &instances{
 		cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
 		withoutProviderID: options.WithoutProviderID, memory: memory,
-		room: make(chan struct{}, options.InstanceConcurrency), running: map[string]bool{},
+		room: make(chan struct{}, options.InstanceConcurrency), running: map[string]context.Context{},
 	}, capability
 }
 
@@ -133,35 +133,44 @@ func (i *instances) received(sent *v1.Node) *corev1.Node {
 	return node
 }
 
-// enter waits for room. A lookup that hangs, whatever its context says, has one place, however often the controller
-// asks about its Node.
+// enter waits for an earlier lookup of the Node and for room. A lookup that hangs, whatever its context says, has one
+// place, however often the controller asks about its Node.
 func (i *instances) enter(ctx context.Context, node string) (leave func(), err error) {
-	if !i.begins(node) {
-		return nil, errNotReturned
+	end, other := i.begins(ctx, node)
+	for ; other != nil; end, other = i.begins(ctx, node) {
+		if other.Err() != nil {
+			return nil, errNotReturned
+		}
+		select {
+		case <-other.Done():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	select {
 	case i.room <- struct{}{}:
-		return func() { <-i.room; i.ends(node) }, nil
+		return func() { <-i.room; end() }, nil
 	case <-ctx.Done():
-		i.ends(node)
+		end()
 		return nil, ctx.Err()
 	}
 }
 
-func (i *instances) begins(node string) bool {
+// begins notes a lookup until its end; other: that of the Node which runs.
+func (i *instances) begins(ctx context.Context, node string) (end func(), other context.Context) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.running[node] {
-		return false
+	if other := i.running[node]; other != nil {
+		return func() {}, other
 	}
-	i.running[node] = true
-	return true
-}
-
-func (i *instances) ends(node string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.running, node)
+	ctx, cancel := context.WithCancel(ctx)
+	i.running[node] = ctx
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.running, node)
+		cancel()
+	}, nil
 }
 
 func (i *eachInstance) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {

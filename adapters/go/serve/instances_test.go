@@ -205,6 +205,39 @@ func instancesOver(memory *memory, machines cloudprovider.InstancesV2) *instance
 	return made
 }
 
+// A sweep asks about a Node while the loop of its lifecycle does. Only a lookup that outlives its caller hangs.
+func TestALookupWaitsForAnEarlierOneOfItsNodeUnlessThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := instancesOver(newMemory(), &machine{})
+		first, gone := context.WithCancel(t.Context())
+		end, err := asked.enter(first, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := true
+		go func() {
+			leave, err := asked.enter(t.Context(), "a")
+			if waits || err != nil {
+				t.Error("it has not waited", err)
+				return
+			}
+			leave()
+		}()
+		synctest.Wait()
+		waits = false
+		end()
+		synctest.Wait()
+		if end, err = asked.enter(first, "a"); err != nil {
+			t.Fatal(err)
+		}
+		gone()
+		if _, err := asked.enter(t.Context(), "a"); err != errNotReturned {
+			t.Error(err)
+		}
+		end()
+	})
+}
+
 func TestEffectsOfALookupThatEndsAfterItsAnswerGoWithTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, finish := newMemory(), make(chan struct{})
