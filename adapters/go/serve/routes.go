@@ -135,7 +135,7 @@ func (r *routes) change(ctx context.Context, what string, route *v1.Route,
 ) (*v1.KubernetesEffects, error) {
 	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
 	path := nodePath(route.NodeName)
-	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
+	_, err := through(r.bridge, ctx, "route/"+provider.RouteKey(route.DestinationCidr), text, text,
 		func(ctx context.Context) (struct{}, error) {
 			cloud, err := r.cloud.get()
 			if err != nil {

@@ -5,7 +5,9 @@ package serve
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/status"
 	cloudprovider "k8s.io/cloud-provider"
@@ -103,6 +105,33 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 	gone, err := routing.DeleteRoute(t.Context(), &v1.DeleteRouteRequest{Context: attempt(), Route: route})
 	if err != nil || gone.Absent == nil || len(table.routes) != 0 {
 		t.Fatal(gone, err)
+	}
+}
+
+// slowTable makes no route before it is let.
+type slowTable struct {
+	table
+	finish chan struct{}
+	begun  atomic.Int32
+}
+
+func (s *slowTable) CreateRoute(context.Context, string, string, *cloudprovider.Route) error {
+	s.begun.Add(1)
+	<-s.finish
+	return nil
+}
+
+func TestADestinationIsChangedByOneCallUnderTwoSpellings(t *testing.T) {
+	table := &slowTable{finish: make(chan struct{})}
+	client, _ := serving(t, Options{AnswerWithin: 20 * time.Millisecond}, &cloud{table: table})
+	defer close(table.finish)
+	for _, destination := range []string{"fd00::/64", "fd00:0::/64"} {
+		_, err := v1.NewRoutesServiceClient(client).CreateRoute(t.Context(), &v1.CreateRouteRequest{
+			Context: attempt(), Route: &v1.Route{DestinationCidr: destination, NodeName: "a"},
+		})
+		if reasonIn(t, status.Convert(err).Proto()) != "OPERATION_IN_PROGRESS" || table.begun.Load() > 1 {
+			t.Error(destination, err)
+		}
 	}
 }
 
