@@ -172,7 +172,8 @@ func run[T any](c *core, ctx context.Context, request request, handler func(cont
 	return none, err
 }
 
-// stream runs a handler that sends messages. Its send fails once the caller is gone.
+// stream runs a handler that sends messages, and sends empty ones before the caller takes its silence for a loss. The
+// handler's send fails once the caller is gone.
 func stream[M any](c *core, request request, out grpc.ServerStreamingServer[M], handler func(ctx context.Context, send func(*M) error) error) error {
 	ctx := out.Context()
 	messages := make(chan *M)
@@ -191,15 +192,18 @@ func stream[M any](c *core, request request, out grpc.ServerStreamingServer[M], 
 		return err
 	}
 	for {
+		var message *M
 		select {
-		case message := <-messages:
-			if err := out.Send(message); err != nil {
-				return err
-			}
+		case message = <-messages:
+		case <-time.After(request.Method().MaxSilence / 3): // the deadline bounds a handler that has nothing yet
+			message = new(M)
 		case result := <-ended:
 			return result.err
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if err := out.Send(message); err != nil {
+			return err
 		}
 	}
 }

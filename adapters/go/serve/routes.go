@@ -58,11 +58,11 @@ func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) err
 // CreateRoute looks at the table before: upstream creates only what its list did not show, so that
 // clouds do not agree on a create of a route that is there, or of one whose destination leads elsewhere.
 func (r *routes) CreateRoute(ctx context.Context, route *v1.Route) (*v1.CreateRouteResponse, error) {
-	there, err := r.to(ctx, route)
+	table, err := r.tables.Do(ctx, struct{}{})
 	if err != nil {
 		return nil, err
 	}
-	for _, existing := range there {
+	for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
 		switch {
 		case existing.Blackhole:
 			return nil, provider.Errorf(provider.ConflictingResource,
@@ -83,11 +83,11 @@ func (r *routes) CreateRoute(ctx context.Context, route *v1.Route) (*v1.CreateRo
 // DeleteRoute hands a route to the cloud as it lists it, which is what it may expect; one that it does
 // not list is gone.
 func (r *routes) DeleteRoute(ctx context.Context, route *v1.Route) (*v1.DeleteRouteResponse, error) {
-	there, err := r.to(ctx, route)
+	table, err := r.tables.Do(ctx, struct{}{})
 	if err != nil {
 		return nil, err
 	}
-	for _, existing := range there {
+	for _, existing := range table[provider.RouteKey(route.DestinationCidr)] {
 		isNamed := route.Name == "" || route.Name == existing.Name
 		if !isNamed || !r.leadsTo(existing, route) {
 			continue
@@ -98,14 +98,6 @@ func (r *routes) DeleteRoute(ctx context.Context, route *v1.Route) (*v1.DeleteRo
 		return &v1.DeleteRouteResponse{Effects: effects}, err
 	}
 	return nil, nil
-}
-
-// to are the routes of the cloud that have the destination of this one.
-func (r *routes) to(ctx context.Context, route *v1.Route) ([]*cloudprovider.Route, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
-	defer cancel()
-	table, err := r.tables.Do(ctx, struct{}{})
-	return table[provider.RouteKey(route.DestinationCidr)], err
 }
 
 // listTogether is the same table for each of the calls.

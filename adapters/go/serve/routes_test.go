@@ -4,15 +4,18 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/status"
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
 )
 
 // table is a route table.
@@ -108,11 +111,16 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 	}
 }
 
-// slowTable makes no route before it is let.
+// slowTable takes a minute for its list, and makes no route before it is let.
 type slowTable struct {
 	table
 	finish chan struct{}
 	begun  atomic.Int32
+}
+
+func (s *slowTable) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
+	time.Sleep(time.Minute)
+	return nil, nil
 }
 
 func (s *slowTable) CreateRoute(context.Context, string, string, *cloudprovider.Route) error {
@@ -121,18 +129,20 @@ func (s *slowTable) CreateRoute(context.Context, string, string, *cloudprovider.
 	return nil
 }
 
-func TestADestinationIsChangedByOneCallUnderTwoSpellings(t *testing.T) {
-	table := &slowTable{finish: make(chan struct{})}
-	client, _ := serving(t, Options{AnswerWithin: 20 * time.Millisecond}, &cloud{table: table})
-	defer close(table.finish)
-	for _, destination := range []string{"fd00::/64", "fd00:0::/64"} {
-		_, err := v1.NewRoutesServiceClient(client).CreateRoute(t.Context(), &v1.CreateRouteRequest{
-			Context: attempt(), Route: &v1.Route{DestinationCidr: destination, NodeName: "a"},
+func TestASlowTableIsWaitedForAndADestinationChangedByOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, outcomes := &slowTable{finish: make(chan struct{})}, newOutcomes(nil)
+		defer close(table.finish)
+		routes, _ := newRoutes(Options{RouteConcurrency: 2}, &cloud{table: table}, newMemory(), outcomes, func(most int) *bridge {
+			return newBridge(t.Context(), 45*time.Second, time.Hour, most, outcomes)
 		})
-		if reasonIn(t, status.Convert(err).Proto()) != "OPERATION_IN_PROGRESS" || table.begun.Load() > 1 {
-			t.Error(destination, err)
+		for _, destination := range []string{"fd00::/64", "fd00:0::/64"} {
+			_, err := routes.CreateRoute(t.Context(), &v1.Route{DestinationCidr: destination, NodeName: "a"})
+			if named, ok := errors.AsType[*provider.Error](err); !ok || named.Reason != provider.OperationInProgress || table.begun.Load() != 1 {
+				t.Error(destination, err)
+			}
 		}
-	}
+	})
 }
 
 func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
