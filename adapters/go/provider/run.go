@@ -153,8 +153,8 @@ type outcome[T any] struct {
 // outliving is a context that ends cancelGrace after gone: a cloud request in flight ends by itself.
 func outliving(gone, values context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
-	context.AfterFunc(gone, func() { time.AfterFunc(cancelGrace, cancel) })
-	return ctx, cancel
+	unhook := context.AfterFunc(gone, func() { time.AfterFunc(cancelGrace, cancel) })
+	return ctx, func() { unhook(); cancel() }
 }
 
 // run waits for a handler, at most until its caller is gone; the handler goes on by itself then.

@@ -4,6 +4,7 @@ package provider
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,4 +46,22 @@ func TestAListThatHasNothingForLongIsNotSilent(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestACallThatHasEndedLeavesNothingBehind(t *testing.T) {
+	values, freed := &pages{}, make(chan struct{})
+	runtime.AddCleanup(values, func(freed chan struct{}) { close(freed) }, freed)
+	gone, leave := context.WithCancel(context.Background())
+	_, end := outliving(gone, context.WithValue(context.Background(), callKey{}, values))
+	end()
+	leave()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+		}
+	}
+	t.Error("its values are held")
 }
