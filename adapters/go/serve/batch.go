@@ -1,4 +1,4 @@
-// This file has the interfaces that a cloud may implement beside upstream's, and looks up Nodes with one of them.
+// This file has the interface that a cloud may implement beside upstream's, and looks up Nodes with it.
 
 package serve
 
@@ -35,13 +35,6 @@ type InstanceResult struct {
 	Absent bool
 	// Err is why the lookup failed. cloudprovider.InstanceNotFound: the instance is not visible yet.
 	Err error
-}
-
-// ParallelLoadBalancers is implemented by a LoadBalancer that may change load balancers of different Services at the
-// same time.
-type ParallelLoadBalancers interface {
-	// LoadBalancersInFlight is how many may change at one time, at most 256. Options.LoadBalancersInFlight replaces it.
-	LoadBalancersInFlight() int
 }
 
 // maxBatch is the number of Nodes in one call. The controller sends no more.

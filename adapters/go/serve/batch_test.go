@@ -262,21 +262,7 @@ func TestANodeWhoseCallNeverReturnsTakesNoPlaceFromOthers(t *testing.T) {
 	}
 }
 
-// parallel is a cloud that says how many load balancers may change at the same time.
-type parallel struct {
-	*balancers
-	inFlight int
-}
-
-func (p parallel) LoadBalancersInFlight() int { return p.inFlight }
-
-func TestTheCloudSaysHowManyLoadBalancersChangeAtOneTime(t *testing.T) {
-	for _, test := range []struct{ option, cloud, offered int }{{0, 16, 16}, {4, 16, 4}, {1, 16, 1}, {0, 0, 1}, {0, -1, 1}} {
-		_, got := serving(t, Options{LoadBalancersInFlight: test.option}, &cloud{balancers: parallel{&balancers{}, test.cloud}})
-		if offered := got.Capabilities.LoadBalancers.MaxInFlight; int(offered) != test.offered {
-			t.Errorf("%+v: %d", test, offered)
-		}
-	}
+func TestLoadBalancersChangeAtOneTimeWhereTheOptionSaysSo(t *testing.T) {
 	// Neither returns before the other has begun.
 	begun := make(chan struct{})
 	both := func(ctx context.Context, _ *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
@@ -288,7 +274,7 @@ func TestTheCloudSaysHowManyLoadBalancersChangeAtOneTime(t *testing.T) {
 		}
 		return &corev1.LoadBalancerStatus{}, nil
 	}
-	client, _ := serving(t, Options{}, &cloud{balancers: parallel{&balancers{ensure: both}, 2}})
+	client, _ := serving(t, Options{LoadBalancersInFlight: 2}, &cloud{balancers: &balancers{ensure: both}})
 	ended := make(chan error)
 	for _, uid := range []string{"one", "two"} {
 		service := service()

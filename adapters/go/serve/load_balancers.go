@@ -41,11 +41,7 @@ type loadBalancers struct {
 // newLoadBalancers asks a cloud for its load balancers.
 func newLoadBalancers(options Options, cloud cloudprovider.Interface, memory *memory, outcomes *outcomes, bridged func(most int) *bridge) (*loadBalancers, *v1.LoadBalancersCapability) {
 	balancers := newPart("LoadBalancer", true, cloud.LoadBalancer)
-	inFlight := options.LoadBalancersInFlight
-	if parallel, ok := balancers.first.(ParallelLoadBalancers); ok && inFlight == 0 {
-		inFlight = parallel.LoadBalancersInFlight()
-	}
-	inFlight = max(inFlight, 1)
+	inFlight := max(options.LoadBalancersInFlight, 1)
 	return &loadBalancers{
 			cloud: balancers, classify: outcomes.classify, memory: memory,
 			bridge: bridged(inFlight), written: options.Effects.GetServiceAnnotationPrefixes(), options: options.LoadBalancerOptions,

@@ -68,8 +68,8 @@ type Options struct {
 	LoadBalancerClasses []string
 	// WithoutDefaultClass: Services without a class are not served.
 	WithoutDefaultClass bool
-	// LoadBalancersInFlight is the number of load balancers that are changed at one time; 0: as the cloud says
-	// (ParallelLoadBalancers), otherwise 1, since upstream changes one at a time by default, and clouds rely on it.
+	// LoadBalancersInFlight is the number of load balancers that are changed at one time, at most 256; 0: 1, since upstream
+	// changes one at a time by default, and clouds rely on it.
 	LoadBalancersInFlight int
 	// TargetLabelKeys are labels of Nodes that the cloud's load balancers look at: UpdateLoadBalancer is called when one of
 	// them changes. At most 64.

@@ -17,7 +17,11 @@ func main() {
 	isBatched := false
 	// Each replica of a round has flags and an environment of its own, which are the same after the restart of a Pod.
 	options := serve.Options{ConfigurationRevision: "bench", Flags: func(flags *flag.FlagSet) {
-		flags.BoolVar(&isBatched, "batch", false, "serve the interfaces BatchInstances and ParallelLoadBalancers too")
+		flags.BoolVar(&isBatched, "batch", false, "serve the interface BatchInstances too, and change many load balancers at one time")
+	}, AfterFlags: func(options *serve.Options) {
+		if isBatched {
+			options.LoadBalancersInFlight = loadBalancers
+		}
 	}}
 	serve.Run(options, func() (cloudprovider.Interface, error) {
 		made, err := cloud.FromEnvironment()
@@ -28,14 +32,13 @@ func main() {
 	})
 }
 
-// batched is the cloud with the interfaces that the adapter has beside upstream's.
+// loadBalancers is what tuned upstream changes at the same time.
+const loadBalancers = 32
+
+// batched is the cloud with the interface that the adapter has beside upstream's.
 type batched struct{ *cloud.Cloud }
 
-func (b batched) InstancesV2() (cloudprovider.InstancesV2, bool)   { return b, true }
-func (b batched) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return b, true }
-
-// LoadBalancersInFlight is what tuned upstream changes at the same time.
-func (batched) LoadBalancersInFlight() int { return 32 }
+func (b batched) InstancesV2() (cloudprovider.InstancesV2, bool) { return b, true }
 
 // machinesOfOneCall is the number of machines that one call of the mock's cloud looks up, too.
 const machinesOfOneCall = 200
