@@ -147,7 +147,7 @@ func TestACallHasReleasedItsNodesBeforeItsAnswerIsRead(t *testing.T) {
 		return nil, nil
 	}}
 	batch := &batchInstances{instancesOver(memory, cloudOf), cloudOf}
-	if _, err := batch.ask(t.Context(), []*corev1.Node{{}}); err != nil || !memory.mu.TryLock() {
+	if _, err := batch.ask(t.Context(), nil, []*corev1.Node{{}}); err != nil || !memory.mu.TryLock() {
 		t.Error("an answer is read while its Node is held", err)
 	}
 }
