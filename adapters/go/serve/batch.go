@@ -109,7 +109,7 @@ func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*core
 			log.Warn("the cloud's answer is lost: it came after the 30 s of a lookup", "nodes", len(nodes))
 		}()
 		if len(nodes) == 1 {
-			end, _ := b.begins(ctx, nodes[0].Name)
+			end, _, _ := b.begins(ctx, nodes[0].Name)
 			go func() { <-done; end() }()
 		}
 		return nil, ctx.Err()
@@ -126,7 +126,7 @@ func (b *batchInstances) ask(ctx context.Context, sent []*v1.Node, nodes []*core
 func (b *batchInstances) hangs(ctx context.Context, node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, isRunning := b.running[node]
+	isRunning := b.running[node] != nil
 	if isRunning {
 		provider.CallOf(ctx).Log.Warn("the node is not looked up: an earlier call about it alone has not returned", "node", node)
 	}

@@ -136,9 +136,9 @@ func (i *instances) received(sent *v1.Node) *corev1.Node {
 // enter waits for an earlier lookup of the Node and for room. A lookup that hangs, whatever its context says, has one
 // place, however often the controller asks about its Node.
 func (i *instances) enter(ctx context.Context, node string) (leave func(), err error) {
-	end, other := i.begins(ctx, node)
-	for ; other != nil; end, other = i.begins(ctx, node) {
-		if other.Err() != nil {
+	end, other, gone := i.begins(ctx, node)
+	for ; other != nil; end, other, gone = i.begins(ctx, node) {
+		if gone != nil {
 			return nil, errNotReturned
 		}
 		select {
@@ -156,12 +156,12 @@ func (i *instances) enter(ctx context.Context, node string) (leave func(), err e
 	}
 }
 
-// begins notes a lookup until its end; other: that of the Node which runs.
-func (i *instances) begins(ctx context.Context, node string) (end func(), other context.Context) {
+// begins notes a lookup until its end; other: that of the Node which runs, and gone: its caller does not wait for it.
+func (i *instances) begins(ctx context.Context, node string) (end func(), other context.Context, gone error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if other := i.running[node]; other != nil {
-		return func() {}, other
+		return func() {}, other, other.Err()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	i.running[node] = ctx
@@ -170,7 +170,7 @@ func (i *instances) begins(ctx context.Context, node string) (end func(), other 
 		defer i.mu.Unlock()
 		delete(i.running, node)
 		cancel()
-	}, nil
+	}, nil, nil
 }
 
 func (i *eachInstance) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {

@@ -318,8 +318,7 @@ func withDefaults(options Options, cloud cloudprovider.Interface, cloudConfig st
 	options.Version = cmp.Or(options.Version, buildVersion(cloud))
 	options.InstanceConcurrency = cmp.Or(options.InstanceConcurrency, 8)
 	options.RouteConcurrency = cmp.Or(options.RouteConcurrency, 200)
-	options.AnswerWithin = cmp.Or(options.AnswerWithin, 45*time.Second)
-	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
+	options.AnswerWithin = min(cmp.Or(options.AnswerWithin, 45*time.Second), 55*time.Second)
 	options.CallLimit = cmp.Or(options.CallLimit, 20*time.Minute)
 	if options.ConfigurationRevision == "" {
 		options.ConfigurationRevision = configurationRevision(options.Version, cloudConfig)
@@ -390,10 +389,7 @@ func configurationRevision(version, cloudConfig string) string {
 		slog.Warn("the version of the cloud's module is unknown, so that an upgrade ensures no load balancer again: build from a " +
 			"repository or a released module, or name it in Options.Version")
 	}
-	content, err := os.ReadFile(cloudConfig)
-	if err != nil { // no file is named, or the cloud has refused a file that cannot be read
-		content = nil
-	}
+	content, _ := os.ReadFile(cloudConfig) // no file is named, or the cloud has refused a file that cannot be read
 	environment := slices.DeleteFunc(os.Environ(), ofThisPod.MatchString)
 	slices.Sort(environment)
 	parts := [][]string{{string(content), version}, os.Args[1:], environment}
