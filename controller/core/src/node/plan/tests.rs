@@ -1,7 +1,7 @@
 use super::{Error, NodePlan, NodeWarning, Policy, plan, repair};
 use crate::{
     error_class::ErrorClass,
-    fixture::{addresses, full_node, map, registered, taints, with_provided_ip, written},
+    fixture::{addresses, map, registered, taints, with_provided_ip, written},
     node::{
         NodeView, TAINT_UNINITIALIZED, Taint,
         change::{LabelWrite, NodeChange},
@@ -104,16 +104,6 @@ fn n20_the_view_after_the_change_is_what_the_api_server_will_send() {
         (&*first.resource_version, &first.addresses),
         ("8", &node.addresses)
     );
-}
-
-#[test]
-fn a_real_node_is_initialised() {
-    let node: NodeView = serde_json::from_value(full_node()).unwrap();
-    let plan = planned(&node, &full()).unwrap();
-    let change = plan.change.unwrap();
-    assert_eq!(change.provider_id, None);
-    assert_eq!(change.remove_taints, [cloud_taint()]);
-    assert!(!change.applied_to(&node, "9").is_uninitialized());
 }
 
 /// N-10, and the taint where another client has added it again.

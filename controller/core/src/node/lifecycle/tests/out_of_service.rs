@@ -52,15 +52,6 @@ fn out_of_service() -> LifecycleAction {
 }
 
 #[test]
-fn without_the_flag_a_stopped_machine_is_no_reason() {
-    let node = stopped("n1");
-    let mut rig = Rig::new(DeletionLimits::default());
-    for seconds in [0, 10, AFTER, 100 * AFTER] {
-        assert_eq!(rig.says_stopped(seconds, &node), LifecycleAction::Keep);
-    }
-}
-
-#[test]
 fn a_machine_that_was_stopped_for_so_long_takes_its_node_out_of_service() {
     let node = stopped("n1");
     let mut rig = rig();
@@ -228,19 +219,6 @@ fn an_answer_about_the_node_before_it_was_heard_does_not_count() {
     let late = rig.answered_late(1 + AFTER, &node, &before, &shutdown(&node));
     assert_eq!(late.action, LifecycleAction::Keep);
     assert_eq!(rig.says_stopped(2 + AFTER, &node), not_yet(7 + AFTER));
-}
-
-/// Its machine runs, whatever the cloud says.
-#[test]
-fn a_kubelet_that_says_it_is_not_ready_is_not_taken_out_of_service() {
-    let node = NodeView {
-        ready: Ready::False,
-        ..stopped("n1")
-    };
-    let mut rig = rig();
-    for seconds in [1, 10, AFTER, 2 * AFTER] {
-        assert_eq!(rig.says_stopped(seconds, &node), LifecycleAction::Keep);
-    }
 }
 
 #[test]

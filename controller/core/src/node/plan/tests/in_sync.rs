@@ -46,12 +46,6 @@ fn planned(node: &NodeView, instance: &Instance) -> NodePlan {
     plan(node, instance, &Policy::default()).unwrap()
 }
 
-#[test]
-fn a_node_in_sync_is_left_alone() {
-    let (node, instance) = in_sync();
-    assert_eq!(planned(&node, &instance), NodePlan::default());
-}
-
 /// A kubelet without `--cloud-provider=external`, or another client has removed the taint.
 #[test]
 fn a_node_without_the_taint_and_without_a_provider_id_says_how_it_is_initialised() {

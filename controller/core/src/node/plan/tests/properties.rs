@@ -47,25 +47,6 @@ proptest! {
     }
 
     #[test]
-    fn the_taint_goes_with_everything_else_or_stays(
-        node in any_node(),
-        instance in any_instance(),
-        policy in any_policy(),
-    ) {
-        prop_assume!(node.is_uninitialized());
-        if let Ok(plan) = plan(&node, &instance, &policy) {
-            let change = plan.change.unwrap();
-            let after = change.applied_to(&node, "9");
-            prop_assert!(policy.without_provider_id || !after.provider_id.is_empty());
-            prop_assert!(!after.is_uninitialized());
-            if !instance.zone.is_empty() {
-                prop_assert_eq!(after.labels.get(labels::ZONE), Some(&*instance.zone));
-                prop_assert_eq!(after.labels.get(labels::ZONE_BETA), Some(&*instance.zone));
-            }
-        }
-    }
-
-    #[test]
     fn other_taints_and_foreign_labels_never_change(
         node in any_node(),
         instance in any_instance(),
