@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ServiceView;
@@ -189,23 +188,5 @@ fn each_field_but_the_name_may_be_null() {
         let decoded = serde_json::from_value::<ServiceView>(json);
         let is_required = path == "/metadata" || path == "/metadata/name";
         assert_eq!(decoded.is_err(), is_required, "{path}: {decoded:?}");
-    }
-}
-
-#[test]
-fn odd_conditions_of_others_are_taken_as_go_takes_them() {
-    for (time, expected) in [
-        ("9999-12-31T23:59:59Z", Some(Timestamp::MAX)),
-        ("10000-01-01T00:00:00Z", Some(Timestamp::MAX)),
-        ("no time", None),
-        ("", None),
-    ] {
-        let mut json = fixture::full_service();
-        json["status"]["conditions"][0]["lastTransitionTime"] = time.into();
-        assert_eq!(
-            view(&json).conditions[0].last_transition_time,
-            expected,
-            "{time}"
-        );
     }
 }

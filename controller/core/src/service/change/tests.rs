@@ -217,17 +217,6 @@ fn changes_that_lead_to_a_sync_at_once() {
 }
 
 proptest! {
-    #[test]
-    fn no_service_differs_from_itself(service in any_service()) {
-        prop_assert!(!needs_update(&service, &service.clone(), &capability()));
-    }
-
-    #[test]
-    fn the_direction_of_a_change_does_not_matter(a in any_service(), b in any_service()) {
-        let capability = capability();
-        prop_assert_eq!(needs_update(&a, &b, &capability), needs_update(&b, &a, &capability));
-    }
-
     /// A decision after a restart equals the decision from a watch.
     #[test]
     fn the_hash_differs_where_an_update_is_needed(a in any_service(), b in any_service()) {

@@ -123,14 +123,6 @@ fn without_default_class_only_declared_classes_and_our_own_records_count() {
     }
 }
 
-/// Its annotations came along, but it is another Service.
-#[test]
-fn a_copied_record_proves_nothing() {
-    let mut copy = service("finalizer deleted class=example.com/other record=mock");
-    copy.uid = "uid-of-the-copy".into();
-    assert_eq!(Ownership::of(&copy, Some(&capability())), O::Foreign);
-}
-
 /// One of each: type, deletion, finalizer, record and condition that make a difference, of both classes.
 fn every_kind() -> Vec<(String, ServiceView)> {
     let words: [&[&str]; 6] = [

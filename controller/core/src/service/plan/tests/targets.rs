@@ -394,29 +394,6 @@ fn one_that_was_never_made_follows_no_targets() {
     assert!(follows(&Stage::settled()));
 }
 
-/// The call for the change may have given it others, and its answer was lost with the process. The Ensure that
-/// repeats it has the current targets.
-#[test]
-fn a_change_that_is_taken_back_is_ensured_with_the_current_targets() {
-    let mut stage = Stage::settled();
-    stage.targets = nodes("n1 n3");
-    stage.service.spec.ports[0].port = 81;
-    stage.question();
-    stage.targets = nodes("n1 n2");
-    stage.restart();
-    stage.service.spec.ports[0].port = 80;
-    let question = stage.question();
-    assert_eq!(question.manner, Manner::Announced);
-}
-
-/// Not Q-37.
-#[test]
-fn a_service_being_deleted_gets_no_targets() {
-    let mut stage = moved();
-    stage.service.deleted = Some(at(0));
-    assert!(matches!(stage.next(), Step::Delete { .. }));
-}
-
 /// An answer that was lost: the cloud may have them, or not.
 #[test]
 fn targets_that_come_back_are_given_again() {

@@ -2,13 +2,6 @@
 
 use super::*;
 
-#[test]
-fn a_restart_over_a_settled_service_does_nothing() {
-    let mut stage = Stage::settled();
-    stage.restart();
-    assert_eq!(stage.next(), Step::Idle);
-}
-
 /// S-12 is not copied: only what differs is ensured.
 #[test]
 fn why_a_load_balancer_is_ensured_after_a_restart() {
