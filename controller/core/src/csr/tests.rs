@@ -581,23 +581,6 @@ fn the_machine_has_to_be_the_one_of_the_requester() {
     );
 }
 
-/// [`crate::node::address::AddressDoubt`].
-#[test]
-fn kept_addresses_approve_no_certificate() {
-    let mut reported = instance();
-    let addresses = reported.addresses.iter();
-    let named = addresses.filter(|one| &*one.address != "10.0.0.1");
-    reported.addresses = named.cloned().collect();
-    let keeping = NodeView {
-        addresses: instance().addresses,
-        ..node()
-    };
-    let csr = view(csr(&pem_of(&[dns("n1"), ip("10.0.0.1")])));
-    let decided = |instance| outcome(&csr, Some(keeping.clone()), &found(instance), &[]);
-    assert_eq!(decided(reported), "not_reported");
-    assert_eq!(decided(instance()), "approved");
-}
-
 /// Whatever the cloud says.
 #[test]
 fn no_machine_has_a_name_of_the_api_server() {

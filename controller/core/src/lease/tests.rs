@@ -242,15 +242,6 @@ fn a_renewal_beyond_all_times_counts_by_its_change() {
     assert_eq!(replica.at(25).decides(), Decision::Read);
 }
 
-/// Annotating the Lease is no sign of life.
-#[test]
-fn only_a_change_of_the_record_counts() {
-    let mut replica = Replica::new();
-    replica.reads(Some(held(OTHER, 0)));
-    replica.at(10).reads(Some(held(OTHER, 0)));
-    assert_eq!(replica.decides(), replica.until(15));
-}
-
 #[test]
 fn the_holder_is_that_of_an_object_that_exists() {
     let mut replica = Replica::new();

@@ -239,23 +239,6 @@ fn a_range_wider_than_a_nodes_leaves_to_others_what_they_have_and_the_rest() {
     }
 }
 
-/// A CIDR that was allocated, and that another client gave to another Node before it was written.
-#[test]
-fn a_cidr_that_another_node_was_seen_with_is_not_written() {
-    let mut allocator = allocator(false);
-    let a = node("a", 1, "");
-    assert_eq!(allocate(&mut allocator, &a).unwrap(), "10.244.0.0/24");
-    assert!(observe(&mut allocator, &node("b", 1, "10.244.0.0/24")).is_empty());
-    assert_eq!(allocate(&mut allocator, &a).unwrap(), "10.244.1.0/24");
-    assert_eq!(free(&allocator), [2]);
-    // The write with an unknown result arrived after all.
-    assert_eq!(
-        observe(&mut allocator, &node("a", 1, "10.244.0.0/24")).len(),
-        1
-    );
-    assert_eq!(free(&allocator), [3]);
-}
-
 /// I-7: the list at the start is newer than the store.
 #[test]
 fn a_listed_node_is_awaited_until_the_store_shows_it_or_it_is_gone() {

@@ -44,22 +44,6 @@ impl InUse {
     }
 }
 
-/// I-12.
-#[test]
-fn allocation_goes_on_after_the_last_one_and_wraps_around() {
-    let mut pool = InUse::of("10.244.0.0/22", 24, &[]);
-    assert_eq!(pool.size(), (4, 4));
-    assert_eq!(pool.take(2), ["10.244.0.0/24", "10.244.1.0/24"]);
-    pool.cidrs.remove(&cidr("10.244.0.0/24"));
-    // Not the lowest that is free.
-    assert_eq!(pool.take(2), ["10.244.2.0/24", "10.244.3.0/24"]);
-    assert_eq!(pool.take(2), ["10.244.0.0/24"]);
-    assert_eq!(pool.size(), (4, 0));
-    pool.cidrs.remove(&cidr("10.244.2.0/24"));
-    assert_eq!(pool.size(), (4, 1));
-    assert_eq!(pool.take(2), ["10.244.2.0/24"]);
-}
-
 /// I-9.
 #[test]
 fn blocks_of_services_are_never_allocated() {
@@ -123,7 +107,7 @@ fn the_smallest_and_the_largest_pool() {
 }
 
 proptest! {
-    /// Against a list of all blocks.
+    /// I-12, against a list of all blocks.
     #[test]
     fn no_block_is_free_and_in_use(
         bits in 0_u8..=5,
