@@ -4,7 +4,6 @@ package provider
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -24,14 +23,6 @@ func TestAStatusStaysWithinItsLimits(t *testing.T) {
 	}
 	if text := status.Convert(grpcError(errors.New("\xff"))).Message(); text != "\uFFFD" {
 		t.Errorf("%q", text)
-	}
-}
-
-func TestARateLimitAlwaysNamesAPause(t *testing.T) {
-	for _, err := range []error{Errorf(RateLimited, "slow"), RateLimitedFor(0, errors.New("slow")), fmt.Errorf("a: %w", Errorf(RateLimited, "b"))} {
-		if sent, _ := statusOf(err); len(sent.Details) != 2 {
-			t.Errorf("%v: %v", err, sent)
-		}
 	}
 }
 

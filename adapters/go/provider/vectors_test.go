@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -184,39 +183,17 @@ func TestVectorsOfHandshakesAndContexts(t *testing.T) {
 	}
 }
 
-// expanded is the text that stands for itself, or so many times.
-func expanded(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		if times, ok := value["times"].(float64); ok {
-			return strings.Repeat(value["text"].(string), int(times))
-		}
-		for name := range value {
-			value[name] = expanded(value[name])
-		}
-	case []any:
-		for index := range value {
-			value[index] = expanded(value[index])
-		}
-	}
-	return value
-}
-
 func TestVectorsOfErrors(t *testing.T) {
 	for _, row := range read[struct {
-		Case, Reason, Status string
-		Message, Effects     any
-		RetryAfter           float64
+		Case, Reason, Message, Status string
+		Effects                       json.RawMessage
+		RetryAfter                    float64
 	}](t, "errors.json") {
 		t.Run(row.Case+" "+row.Reason, func(t *testing.T) {
-			raised := provider.Errorf(v1.ErrorReason(v1.ErrorReason_value["ERROR_REASON_"+row.Reason]), "%s", expanded(row.Message))
+			raised := provider.Errorf(v1.ErrorReason(v1.ErrorReason_value["ERROR_REASON_"+row.Reason]), "%s", row.Message)
 			raised.RetryAfter = time.Duration(row.RetryAfter * float64(time.Second))
 			if row.Effects != nil {
-				text, err := json.Marshal(expanded(row.Effects))
-				if err != nil {
-					t.Fatal(err)
-				}
-				raised.Effects = parsed(t, text, &v1.KubernetesEffects{})
+				raised.Effects = parsed(t, row.Effects, &v1.KubernetesEffects{})
 			}
 			s := serve(t, &provider.Provider{LoadBalancers: &cloud{
 				ensure: func(context.Context, *v1.Service, *provider.Targets) (*v1.LoadBalancerAnswer, error) {
