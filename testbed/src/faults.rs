@@ -158,11 +158,6 @@ impl FaultProxy {
         self.state.watches.cut(path, cut)
     }
 
-    /// The number of open watches whose path contains `path`.
-    pub fn open_watches(&self, path: &str) -> usize {
-        self.state.watches.count(path)
-    }
-
     /// Leads to another control plane from now on, whose administrator each caller is, and ends the open watches.
     pub fn lead_to(&self, plane: &ControlPlane) -> Result<()> {
         let forwarder = Forwarder::new(plane, "testbed-admin", Some(MASTERS))?;

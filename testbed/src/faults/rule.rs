@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -215,18 +215,12 @@ impl fmt::Debug for Rule {
 #[derive(Debug, Clone)]
 pub struct Injected {
     hits: Arc<AtomicUsize>,
-    removed: Arc<AtomicBool>,
 }
 
 impl Injected {
     /// How many requests it has met.
     pub fn hits(&self) -> usize {
         self.hits.load(Ordering::Acquire)
-    }
-
-    /// Ends the rule. A fault that has begun goes on.
-    pub fn remove(&self) {
-        self.removed.store(true, Ordering::Release);
     }
 }
 
@@ -244,7 +238,6 @@ impl Rules {
     pub(super) fn inject(&self, rule: Rule) -> Injected {
         let handle = Injected {
             hits: Arc::default(),
-            removed: Arc::default(),
         };
         self.0.lock().push(Active {
             random: fastrand::Rng::with_seed(rule.chance.map_or(0, |(_, seed)| seed)),
@@ -261,7 +254,6 @@ impl Rules {
     /// The fault for a request, counted as a hit.
     pub(super) fn fault_for(&self, request: &Recorded) -> Option<Fault> {
         let mut rules = self.0.lock();
-        rules.retain(|active| !active.handle.removed.load(Ordering::Acquire));
         rules
             .iter_mut()
             .find_map(|active| active.fault_for(request))

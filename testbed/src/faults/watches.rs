@@ -28,15 +28,6 @@ pub(super) struct End {
 }
 
 impl Watches {
-    pub(super) fn count(&self, path: &str) -> usize {
-        self.0
-            .lock()
-            .watches
-            .values()
-            .filter(|(of, _)| of.contains(path))
-            .count()
-    }
-
     pub(super) fn cut(&self, path: &str, cut: Cut) -> usize {
         let mut open = self.0.lock();
         let ended = open.watches.extract_if(.., |_, (of, _)| of.contains(path));
