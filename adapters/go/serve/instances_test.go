@@ -208,15 +208,15 @@ func instancesOver(memory *memory, machines cloudprovider.InstancesV2) *instance
 // A sweep asks about a Node while the loop of its lifecycle does. Only a lookup that outlives its caller hangs.
 func TestALookupWaitsForAnEarlierOneOfItsNodeUnlessThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := instancesOver(newMemory(), &machine{})
+		lookups := instancesOver(newMemory(), &machine{})
 		first, gone := context.WithCancel(t.Context())
-		end, err := asked.enter(first, "a")
+		end, err := lookups.enter(first, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		waits := true
 		go func() {
-			leave, err := asked.enter(t.Context(), "a")
+			leave, err := lookups.enter(t.Context(), "a")
 			if waits || err != nil {
 				t.Error("it has not waited", err)
 				return
@@ -227,11 +227,11 @@ func TestALookupWaitsForAnEarlierOneOfItsNodeUnlessThatHangs(t *testing.T) {
 		waits = false
 		end()
 		synctest.Wait()
-		if end, err = asked.enter(first, "a"); err != nil {
+		if end, err = lookups.enter(first, "a"); err != nil {
 			t.Fatal(err)
 		}
 		gone()
-		if _, err := asked.enter(t.Context(), "a"); err != errNotReturned {
+		if _, err := lookups.enter(t.Context(), "a"); err != errNotReturned {
 			t.Error(err)
 		}
 		end()
@@ -242,7 +242,7 @@ func TestEffectsOfALookupThatEndsAfterItsAnswerGoWithTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, finish := newMemory(), make(chan struct{})
 		end := sync.OnceFunc(func() { close(finish) })
-		asked := instancesOver(memory, &lookingMachine{machine{metadata: &cloudprovider.InstanceMetadata{}}, sync.OnceFunc(func() {
+		lookups := instancesOver(memory, &lookingMachine{machine{metadata: &cloudprovider.InstanceMetadata{}}, sync.OnceFunc(func() {
 			<-finish
 			patch := []byte(`{"metadata":{"annotations":{"node.vendor.example/rack":"7"}}}`)
 			if err := memory.change(nodePath("a"), nil, write{patch: types.MergePatchType, body: patch}, declared); err != nil {
@@ -251,7 +251,7 @@ func TestEffectsOfALookupThatEndsAfterItsAnswerGoWithTheNextOne(t *testing.T) {
 		})})
 		for _, isWritten := range []bool{false, true, false} {
 			ctx, leave := context.WithTimeout(t.Context(), time.Minute)
-			got, err := asked.GetInstances(ctx, []*v1.Node{{Name: "a"}}, provider.Query{View: v1.InstanceView_INSTANCE_VIEW_METADATA})
+			got, err := lookups.GetInstances(ctx, []*v1.Node{{Name: "a"}}, provider.Query{View: v1.InstanceView_INSTANCE_VIEW_METADATA})
 			leave()
 			if err != nil || (got["a"].Effects != nil) != isWritten {
 				t.Error(got, err)

@@ -57,7 +57,7 @@ A kubeconfig's user may have a token, a file with one, a client certificate (X.5
 - The kubeconfig, and the files with tokens, certificates, keys and CAs that it names, are read again every 10 s. New
   connections use what is new in them. A file that cannot be read, or a key that does not fit yet, leaves the former in use.
 - A plugin runs at the start, for all clients of the process, and has 30 s then. It runs again a minute before its token or certificate ends, and
-  within 10 s of a 401; then it has no limit of time, and requests wait for another token. It gets no terminal.
+  within 10 s of a 401, and once more 30 s or longer after one that hangs; requests wait for another token. It gets no terminal.
 
 `proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. There `HTTPS_PROXY` counts, `HTTP_PROXY` for an API server
 without TLS, or else `ALL_PROXY`, in the cluster too, unless `NO_PROXY` names the API server: by address, range or domain (`example.com` and
