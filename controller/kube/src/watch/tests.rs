@@ -186,11 +186,10 @@ async fn a_list_or_watch_that_expires_is_a_new_list_that_forgets_nothing() {
     let fixture = Fixture::start(|number, _| {
         Some(match number {
             0 => list(1, "next", &["a"]),
-            1 => scripted::refusal(410, "Expired"),
+            // The second page of a list, and the watch.
+            1 | 4 => scripted::refusal(410, "Expired"),
             2 => list(2, "next", &["a", "b"]),
             3 => list(2, "", &["c"]),
-            // The watch.
-            4 => scripted::refusal(410, "Expired"),
             5 => list(3, "", &["d"]),
             _ => return None,
         })
