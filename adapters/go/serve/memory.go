@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -122,15 +123,15 @@ func (m *memory) get(path string) runtime.Object {
 	return object
 }
 
-// all are the objects that are known.
-func (m *memory) all() []any {
+// MarshalJSON has the objects that are known. An error that may quote any of them holds the memory: most are never read.
+func (m *memory) MarshalJSON() ([]byte, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	objects := make([]any, 0, len(m.objects))
 	for _, entry := range m.objects {
 		objects = append(objects, entry.object)
 	}
-	return objects
+	m.mu.Unlock()
+	return json.Marshal(objects)
 }
 
 // hold counts a call of the cloud about an object until it is released. Writes to it are taken as effects meanwhile.

@@ -119,7 +119,7 @@ func (r *routes) list(ctx context.Context) ([]*cloudprovider.Route, error) {
 		return nil, r.outcomes.saw(err)
 	}
 	list, err := cloud.ListRoutes(ctx, clusterName(ctx))
-	return list, r.outcomes.saw(about(err, r.memory.all()))
+	return list, r.outcomes.saw(about(err, r.memory))
 }
 
 func (r *routes) change(ctx context.Context, what string, route *v1.Route,
@@ -134,7 +134,7 @@ func (r *routes) change(ctx context.Context, what string, route *v1.Route,
 				return struct{}{}, err
 			}
 			defer r.memory.hold(path)()
-			return struct{}{}, about(work(ctx, cloud), route, r.memory.all())
+			return struct{}{}, about(work(ctx, cloud), route, r.memory)
 		})
 	if err != nil {
 		return nil, r.memory.failed(path, r.outcomes.classify.asError(err))
